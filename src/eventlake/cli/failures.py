@@ -1,0 +1,74 @@
+"""How a command ends: an exit code and at most one line on stderr, never a stack trace."""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from tempfile import NamedTemporaryFile
+
+from eventlake.errors import EventLakeError, InsufficientPermissions, Internal, InvalidSettings
+
+FINISHED, FAILED, USAGE, PARTIAL, INTERRUPTED = 0, 1, 2, 3, 130
+
+_WRONG_PATH = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
+
+
+def guarded(command: Callable[[], object], arguments: Sequence[str]) -> int:
+    """Run a command and return its exit code."""
+    try:
+        code = _exit_code(command)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except Exception as problem:
+        code = _fail(_known(problem), as_json="--json" in arguments)
+    if code == INTERRUPTED:
+        sys.stderr.write("interrupted; the same command again goes on from what has landed\n")
+    return FAILED if _pipe_is_broken() else code
+
+
+def _exit_code(command: Callable[[], object]) -> int:
+    try:
+        command()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else FAILED
+    return FINISHED
+
+
+def _fail(problem: EventLakeError, *, as_json: bool) -> int:
+    message = " ".join(str(problem).split())
+    sys.stderr.write(f"error: {message} ({problem.code})\n")
+    if as_json:
+        from eventlake.cli.rows import to_json
+
+        sys.stdout.write(to_json({"error": message, "error_code": problem.code}) + "\n")
+    return USAGE if isinstance(problem, InvalidSettings) else FAILED
+
+
+def _known(problem: Exception) -> EventLakeError:
+    """The failure as one of ours; an unforeseen one leaves its trace in a file."""
+    if isinstance(problem, EventLakeError):
+        return problem
+    if isinstance(problem, PermissionError):
+        return InsufficientPermissions(f"{problem.strerror}: {problem.filename}")
+    if isinstance(problem, _WRONG_PATH):
+        return InvalidSettings(f"{problem.strerror}: {problem.filename}")
+    return Internal(
+        f"something unforeseen went wrong ({type(problem).__name__});"
+        f" the details are in {_write_trace(problem)}"
+    )
+
+
+def _write_trace(problem: Exception) -> str:
+    with NamedTemporaryFile("w", prefix="eventlake-", suffix=".log", delete=False) as log:
+        log.writelines(traceback.format_exception(problem))
+    return log.name
+
+
+def _pipe_is_broken() -> bool:
+    """Flush now: Python would complain about a reader that has gone at exit."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False

@@ -1,0 +1,159 @@
+"""The options that commands share, and how several become one value."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from eventlake.model.layout import DatePartition
+from eventlake.model.naming import Naming
+
+if TYPE_CHECKING:
+    from eventlake.model.settings import SourceSettings
+    from eventlake.sample import SampleSpec
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress and no table.")]
+LakeRoot = Annotated[str, typer.Option(help="The lake's root folder.")]
+Source = Annotated[str, typer.Option(help="The source's slug or id.")]
+
+
+def gathered(command: Callable[..., None]) -> Callable[..., None]:
+    """Show typer the fields of a command's dataclass arguments as options of the command."""
+    parameters = inspect.signature(command).parameters.values()
+    groups = {p.name: p.annotation for p in parameters if is_dataclass(p.annotation)}
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        values = {
+            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**given, **values)
+
+    shown = [option for p in parameters for option in _options(p)]
+    called.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    called.__annotations__ = {}
+    return called
+
+
+def _options(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    if is_dataclass(parameter.annotation):
+        return [_option(field) for field in fields(parameter.annotation)]
+    return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+
+
+def _option(field: "Field[Any]") -> inspect.Parameter:
+    return inspect.Parameter(
+        field.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if field.default is MISSING else field.default,
+        annotation=field.type,
+    )
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """The settings of a source; what is not given keeps the settings' own default."""
+
+    source: Annotated[str, typer.Option(help="The source's slug.")]
+    source_id: Annotated[
+        str | None, typer.Option(help="The source's id.", show_default="the slug")
+    ] = None
+    workspace: Annotated[
+        str | None, typer.Option(help="The workspace's id.", show_default="default")
+    ] = None
+    date_partition: Annotated[
+        DatePartition | None,
+        typer.Option(help="How tables are partitioned.", show_default="day/hour"),
+    ] = None
+    naming: Annotated[
+        Naming | None,
+        typer.Option(help="How tables and columns are named.", show_default="warehouse"),
+    ] = None
+    database: Annotated[
+        str | None, typer.Option(help="The catalog database.", show_default="from the slug")
+    ] = None
+    table_prefix: Annotated[
+        str | None, typer.Option(help="Put before every table's name.", show_default="none")
+    ] = None
+    partition_by_slug: Annotated[
+        bool, typer.Option("--partition-by-slug", help="Use the slug, not the id, in paths.")
+    ] = False
+    dedup_days: Annotated[
+        int | None,
+        typer.Option(help="Days in which one message id counts once.", show_default="7"),
+    ] = None
+    skip_event: Annotated[
+        list[str] | None,
+        typer.Option(help="An event to count and not store; may be repeated."),
+    ] = None
+    max_columns: Annotated[
+        int | None,
+        typer.Option(help="Columns a table may have.", show_default="2000"),
+    ] = None
+
+    def settings(self) -> "SourceSettings":
+        """The settings, checked; a wrong one is named."""
+        from eventlake.model.settings import source_settings
+
+        given = asdict(self)
+        skipped = given.pop("skip_event")
+        return source_settings(**given, skip_events=tuple(skipped or ()))
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a load runs and what it says."""
+
+    lake: LakeRoot = "lake"
+    suppress: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file of user ids, one a line, whose events are not stored.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None
+    master: Annotated[str, typer.Option(help="The Spark master.")] = "local[*]"
+    keep_raw: Annotated[
+        bool, typer.Option("--keep-raw", help="Copy the files into the lake's archive first.")
+    ] = False
+    as_json: AsJson = False
+    quiet: Quiet = False
+
+    def suppressed(self) -> list[str]:
+        """The user ids of the suppression file."""
+        if self.suppress is None:
+            return []
+        lines = self.suppress.read_text("utf-8-sig").splitlines()
+        return [line.strip() for line in lines if line.strip()]
+
+
+@dataclass(frozen=True)
+class SampleOptions:
+    """What a sample holds; equal options give identical files."""
+
+    events: Annotated[int, typer.Option(help="Distinct events.")] = 100_000
+    types: Annotated[int, typer.Option(help="Event tables to expect.")] = 50
+    hours: Annotated[int, typer.Option(help="Hours that the events span.")] = 3
+    duplicates: Annotated[float, typer.Option(help="Re-sent events, as a fraction.")] = 0.01
+    bad: Annotated[float, typer.Option(help="Lines that are no events, as a fraction.")] = 0.0
+    seed: Annotated[int, typer.Option(help="Another seed gives other events.")] = 7
+    files: Annotated[
+        int | None, typer.Option(help="How many files.", show_default="by the events and hours")
+    ] = None
+
+    def spec(self) -> "SampleSpec":
+        """What to generate, checked."""
+        from eventlake.errors import InvalidSettings
+        from eventlake.sample import SampleSpec
+
+        try:
+            return SampleSpec(**asdict(self))
+        except ValueError as problem:
+            raise InvalidSettings(str(problem)) from problem

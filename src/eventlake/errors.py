@@ -1,0 +1,50 @@
+"""Every failure EventLake tells a user about, sorted by what the user does next.
+
+EventLakeError
+├── InvalidSettings           mend a setting, an option or a path; nothing has started
+├── InsufficientPermissions   grant what the message names, then run again
+├── LimitExceeded             a catalog is full: the other tables went on
+├── Conflict                  another run of this source committed first; run again
+├── Unavailable               network, throttling, 5xx after retries; run again later
+└── Internal                  ours to mend; the message names the log
+"""
+
+
+class EventLakeError(Exception):
+    """The root; `code` is what reports call `error_code`."""
+
+    code = "EventLake.Internal"
+
+
+class InvalidSettings(EventLakeError):
+    """A setting, option or path that cannot work as given."""
+
+    code = "EventLake.InvalidSettings"
+
+
+class InsufficientPermissions(EventLakeError):
+    """The store, catalog or cluster said no."""
+
+    code = "EventLake.InsufficientPermissions"
+
+
+class LimitExceeded(EventLakeError):
+    """A limit of the catalog was reached."""
+
+    code = "EventLake.LimitExceeded"
+
+
+class Conflict(EventLakeError):
+    """Another run of the same source committed first."""
+
+    code = "EventLake.Conflict"
+
+
+class Unavailable(EventLakeError):
+    """The other side did not answer, also after retries."""
+
+    code = "EventLake.Unavailable"
+
+
+class Internal(EventLakeError):
+    """Something that should not happen."""

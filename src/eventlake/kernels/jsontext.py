@@ -1,0 +1,154 @@
+"""JSON, exactly: numbers keep their spelling, a level is counted, a bad line is named as such."""
+
+import json
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from eventlake.model.naming import Path
+from eventlake.model.types import Json, Num
+
+MAX_LEVELS = 100
+
+
+class NotJson(ValueError):
+    """A line that no strict JSON parser takes."""
+
+
+class TooDeep(ValueError):
+    """Valid JSON that nests more than `MAX_LEVELS` brackets."""
+
+
+def _refuse(constant: str) -> Json:
+    raise NotJson(f"{constant} is not JSON")
+
+
+_EXACT = json.JSONDecoder(parse_int=Num, parse_float=Num, parse_constant=_refuse)
+_quoted = json.encoder.encode_basestring  # type: ignore[attr-defined]
+
+
+def decode_line(line: bytes) -> Json:
+    """A whole line as an exact tree; raises `NotJson` or `TooDeep`."""
+    text = _decode_utf8(line)
+    if text.count("{") + text.count("[") > MAX_LEVELS:
+        check_levels(text)
+    return decode(text)
+
+
+def decode(text: str) -> Json:
+    """An exact tree of JSON that nests no deeper than an event may."""
+    try:
+        value: Json = _EXACT.decode(text)
+    except json.JSONDecodeError as problem:
+        raise NotJson(str(problem)) from problem
+    if _SURROGATE.search(text):
+        _refuse_lone_surrogates(text)
+    return value
+
+
+def _decode_utf8(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as problem:
+        raise NotJson(f"invalid UTF-8 at byte {problem.start + 1}") from problem
+
+
+_VALID = msgspec.json.Decoder(msgspec.Raw)
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def _refuse_lone_surrogates(text: str) -> None:
+    """Python takes half a surrogate pair; nothing that writes UTF-8 can."""
+    try:
+        _VALID.decode(text)
+    except msgspec.DecodeError as problem:
+        raise NotJson("an unpaired surrogate in a string") from problem
+
+
+def encode(value: Json) -> str:
+    """Compact JSON: order kept, non-ASCII as it is, numbers as they were sent."""
+    if isinstance(value, Num):
+        return str(value)
+    if isinstance(value, str):
+        return str(_quoted(value))
+    if isinstance(value, list):
+        return f"[{','.join(map(encode, value))}]"
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{_quoted(k)}:{encode(v)}' for k, v in value.items())}}}"
+    return "null" if value is None else "true" if value else "false"
+
+
+_QUOTE = ord('"')
+_PLAIN = re.compile(rb"[^\s\\{]*")
+_FAST = msgspec.json.Decoder(float_hook=msgspec.Raw)
+
+
+def compact(raw: bytes) -> str:
+    """The compact form of a raw JSON value that is known to be valid."""
+    if _PLAIN.fullmatch(raw) or (raw[0] == _QUOTE and b"\\" not in raw):
+        return raw.decode()
+    if _ODD_INTEGER.search(raw):
+        return encode(decode(raw.decode()))
+    return msgspec.json.encode(_FAST.decode(raw)).decode()
+
+
+# msgspec keeps every float's spelling as Raw, but reads -0 and very long integers its own way.
+_ODD_INTEGER = re.compile(rb"[\[,:]\s*(?:-0|-?\d{19})")
+
+
+def flatten(value: Json, path: Path = ()) -> Iterator[tuple[Path, Json]]:
+    """Every value that is neither null nor an object, with its path."""
+    if isinstance(value, dict):
+        for key, below in value.items():
+            yield from flatten(below, (*path, key))
+    elif value is not None:
+        yield path, value
+
+
+_TOKEN = re.compile(
+    r"""[ \t\r\n]*(?:(?P<punctuation>[\[\]{}:,])
+    |(?P<string>"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*")
+    |(?P<scalar>-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null)
+    )[ \t\r\n]*""",
+    re.VERBOSE,
+)
+# What may follow, by what came last: ( = the text begins or a value is due.
+_AFTER = {
+    "value": {"string": "end", "scalar": "end", "[": "first", "{": "key"},
+    "first": {"string": "end", "scalar": "end", "[": "first", "{": "key", "]": "end"},
+    "key": {"string": "colon", "}": "end"},
+    "next key": {"string": "colon"},
+    "colon": {":": "value"},
+    "end": {",": "", "]": "end", "}": "end"},
+}
+
+
+def check_levels(text: str) -> None:
+    """Raise `TooDeep` for valid JSON over the limit, `NotJson` for invalid; never recurses."""
+    deepest, opened, state, at = 0, list[str](), "value", 0
+    while at < len(text):
+        token = _TOKEN.match(text, at)
+        if token is None:
+            raise NotJson(f"not JSON at character {at + 1}")
+        kind = token["punctuation"] or token.lastgroup or ""
+        state = _advance(state, kind, opened, at)
+        deepest, at = max(deepest, len(opened)), token.end()
+    if state != "end" or opened:
+        raise NotJson("the line ends inside a value")
+    if deepest > MAX_LEVELS:
+        raise TooDeep(f"{deepest} levels, over {MAX_LEVELS}")
+
+
+def _advance(state: str, kind: str, opened: list[str], at: int) -> str:
+    after = _AFTER[state].get(kind)
+    closing = kind in ("]", "}")
+    if after is None or (state == "end" and not opened):
+        raise NotJson(f"not JSON at character {at + 1}")
+    if closing and opened.pop() != {"]": "[", "}": "{"}[kind]:
+        raise NotJson(f"not JSON at character {at + 1}")
+    if kind in ("[", "{"):
+        opened.append(kind)
+    if kind == ",":
+        return "value" if opened[-1] == "[" else "next key"
+    return after

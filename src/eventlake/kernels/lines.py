@@ -1,0 +1,139 @@
+"""An archive file as blocks of whole lines; damage ends the file, never the run."""
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import zstandard
+from isal import isal_zlib
+
+MAX_KEPT_LINE = 64 << 20
+"""A longer line would fill the memory: it is cut here, and its quarantine row says so."""
+
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Why the rest of a file could not be read."""
+
+    detail: str
+
+
+Open = Callable[[], Iterator[bytes]]
+"""Begins to read a file's bytes, from the start, in pieces of any size."""
+
+
+def blocks(open_file: Open) -> Iterator[bytes | Damage]:
+    """A file in pieces that end where a line does; a `Damage` comes last, if at all."""
+    rest: list[bytes] = []
+    for piece in inflate(open_file):
+        if isinstance(piece, Damage):
+            yield from _flush(rest)
+            yield piece
+            return
+        cut = piece.rfind(b"\n")
+        if cut < 0:
+            _keep(rest, piece)
+            continue
+        yield b"".join(rest) + piece[:cut]
+        rest = [piece[cut + 1 :]]
+    yield from _flush(rest)
+
+
+def _keep(rest: list[bytes], piece: bytes) -> None:
+    if sum(map(len, rest)) < MAX_KEPT_LINE:
+        rest.append(piece)
+
+
+def _flush(rest: list[bytes]) -> Iterator[bytes]:
+    tail = b"".join(rest)
+    if tail:
+        yield tail
+
+
+def is_utf8(block: bytes) -> bool:
+    """Whether a block is valid UTF-8, without making a string of it."""
+    if block.isascii():
+        return True
+    offsets = pa.py_buffer(struct.pack("<2i", 0, len(block)))
+    whole = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(block)])
+    try:
+        whole.cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def inflate(open_file: Open) -> Iterator[bytes | Damage]:
+    """A file's bytes decompressed, by what it begins with, whatever its name says."""
+    head = _head(open_file())
+    if head.startswith(_GZIP):
+        yield from _decompress(open_file, lambda: isal_zlib.decompressobj(wbits=31), "gzip")
+    elif head.startswith(_ZSTD):
+        yield from _decompress(open_file, zstandard.ZstdDecompressor().decompressobj, "zstd")
+    else:
+        yield from open_file()
+
+
+def _head(pieces: Iterator[bytes]) -> bytes:
+    head = b""
+    for piece in pieces:
+        head += piece
+        if len(head) >= len(_ZSTD):
+            break
+    return head
+
+
+def _decompress(open_file: Open, start: Callable[[], Any], name: str) -> Iterator[bytes | Damage]:
+    done = produced = 0
+    try:
+        for read, out in _frames(open_file(), start):
+            done, produced = read, produced + len(out)
+            yield out
+    except EOFError:
+        yield Damage(f"the {name} data ends too soon")
+    except (isal_zlib.error, zstandard.ZstdError) as problem:
+        yield from _salvage(_finely(open_file(), done), start, produced)
+        yield Damage(f"the {name} data is damaged: {problem}")
+
+
+def _frames(pieces: Iterator[bytes], start: Callable[[], Any]) -> Iterator[tuple[int, bytes]]:
+    """Each output with how many pieces were read whole before; a file may hold many frames."""
+    for done, piece in enumerate(pieces):
+        frame, data = (start() if done == 0 or frame.eof else frame), piece
+        while data:
+            if frame.eof:
+                frame, data = start(), data.lstrip(b"\0")  # frames may have padding between them
+                continue
+            out = frame.decompress(data)
+            if out:
+                yield done, out
+            data = frame.unused_data
+    if not frame.eof:
+        raise EOFError
+
+
+def _finely(pieces: Iterator[bytes], whole: int) -> Iterator[bytes]:
+    """The first pieces as they are, the others byte by byte."""
+    for number, piece in enumerate(pieces):
+        if number < whole:
+            yield piece
+        else:
+            yield from (piece[at : at + 1] for at in range(len(piece)))
+
+
+def _salvage(pieces: Iterator[bytes], start: Callable[[], Any], known: int) -> Iterator[bytes]:
+    """What can still be read after the first `known` bytes, up to the very place of the damage."""
+    seen = 0
+    try:
+        for _, out in _frames(pieces, start):
+            seen += len(out)
+            if seen > known:
+                yield out[known - seen :]
+                known = seen
+    except (isal_zlib.error, zstandard.ZstdError, EOFError):
+        return

@@ -1,0 +1,497 @@
+"""Lines of one table to columns of JSON kinds, with Arrow's reader, exactly.
+
+Arrow reads a block fast, and faithfully when it is told each path's kind. What it is not told it
+infers; inferred strings, integers and booleans are faithful, the rest is learnt and read again:
+
+- a number with a fraction or exponent comes twice: as a double, which makes sure that every value
+  is a JSON number (Arrow's decimals would take strings too), and then exactly, as a decimal;
+- arrays, and paths of several kinds, are *awkward*: their raw text is cut out beforehand;
+- a line that Arrow cannot read at all (a key given twice, a number beyond doubles, an object where
+  the others have a value) is read on its own in Python. Few lines are like that.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from eventlake.kernels.jsontext import (
+    MAX_LEVELS,
+    TooDeep,
+    check_levels,
+    compact,
+    decode,
+    decode_line,
+    encode,
+    flatten,
+)
+from eventlake.model.naming import Path
+from eventlake.model.types import Json, Num, Type, observe
+
+# Not decimal256, which would hold more: Arrow's division of those is wrong for some values
+# (9223372036854775807 comes back as another number). What does not fit travels as text.
+EXACT = pa.decimal128(38, 18)
+EXACT_BOUND = 1e19
+MONEY = pa.decimal128(38, 6)
+
+SAMPLE = 32
+LEARN = 12
+MAX_ODD_LINES = 20
+"""Past so many lines that only Python can read, it reads all of the block."""
+MAX_CELLS = 50_000_000
+"""Rows times columns of one block: keys that are data would make a column of each."""
+WIDE_LINE = 16 << 10
+MANY_KEYS = 1000
+
+
+class Kind(StrEnum):
+    """What the values of a path are, and so how they travel."""
+
+    INT = "int"
+    NUMBER = "number"
+    BOOL = "bool"
+    STRING = "string"
+    STRINGS = "strings"
+    """Arrays of strings; they leave the parser as their JSON text."""
+    JSON = "json"
+    """Text of any kind of value: compact JSON."""
+
+
+_ARROW = {
+    Kind.INT: pa.int64(),
+    Kind.NUMBER: pa.float64(),
+    Kind.BOOL: pa.bool_(),
+    Kind.STRING: pa.string(),
+    Kind.STRINGS: pa.list_(pa.string()),
+}
+_FAITHFUL = {pa.int64(): Kind.INT, pa.bool_(): Kind.BOOL, pa.string(): Kind.STRING}
+
+
+@dataclass
+class Kinds:
+    """What is known of a table's paths; grows while its events are read."""
+
+    of: dict[Path, Kind] = field(default_factory=dict)
+    spelled: Callable[[Path], bool] = lambda _: False
+    """Whether a number at this path must keep its spelling, since it may have to be rescued."""
+
+    def learn(self, path: Path, kind: Kind) -> None:
+        spelled = kind is Kind.NUMBER and self.spelled(path)
+        self.of[path] = Kind.JSON if spelled else kind
+
+    @property
+    def awkward(self) -> list[Path]:
+        return [path for path, kind in self.of.items() if kind is Kind.JSON]
+
+    def schema(self, *kinds: Kind, number: pa.DataType = pa.float64()) -> pa.Schema:
+        """The explicit schema for the paths of these kinds."""
+        types = {**_ARROW, Kind.NUMBER: number}
+        return _nested({path: types[kind] for path, kind in self.of.items() if kind in kinds})
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A block in columns: dense ones by path and kind, sparse ones as (row, JSON text)."""
+
+    rows: int
+    dense: dict[Path, tuple[Kind, pa.Array]]
+    sparse: dict[Path, list[tuple[int, str]]]
+    order: list[int]
+    """For each row the line that it came from."""
+
+
+def parse(lines: list[bytes], kinds: Kinds) -> Parsed:
+    """Columns of all lines; may raise `TooDeep`, if a line nests deeper than an event may."""
+    odd = [at for at, line in enumerate(lines) if len(line) > WIDE_LINE and _many_keys(line)]
+    fast = sorted(set(range(len(lines))).difference(odd)) if odd else list(range(len(lines)))
+    if _too_wide(lines):
+        fast, odd = [], fast + odd
+    elif not kinds.of:
+        _learn_sample(lines, kinds)
+    while fast:
+        try:
+            dense, sparse = _parse_block([lines[at] for at in fast], kinds)
+            break
+        except _OddLine as line:
+            odd.append(fast.pop(line.row))
+        except _Unreadable:
+            fast, odd = [], odd + fast
+        if len(odd) > MAX_ODD_LINES:
+            fast, odd = [], odd + fast
+    if not fast:
+        dense, sparse = {}, defaultdict(list)
+    odd.sort()
+    for row, at in enumerate(odd, len(fast)):
+        for path, value in flatten(decode_line(lines[at])):
+            sparse[path].append((row, encode(value)))
+    return Parsed(len(lines), dense, sparse, fast + odd)
+
+
+def _many_keys(line: bytes) -> bool:
+    return line.count(b'":') > MANY_KEYS
+
+
+def _too_wide(lines: list[bytes]) -> bool:
+    """Whether the lines bring so many new keys that their columns would not fit in memory."""
+    if len(lines) < MAX_CELLS**0.5 / 8:
+        return False
+    seen, halfway = set[Path](), 0
+    for number, line in enumerate(lines[:: len(lines) // SAMPLE][:SAMPLE]):
+        halfway = len(seen) if number == SAMPLE // 2 else halfway
+        seen.update(_paths(msgspec.json.decode(line)))
+    growth = (len(seen) - halfway) / (SAMPLE // 2)
+    return len(lines) * (len(seen) + growth * len(lines)) > MAX_CELLS
+
+
+def _paths(value: Any, path: Path = ()) -> Iterator[Path]:
+    for key, below in value.items():
+        if isinstance(below, dict):
+            yield from _paths(below, (*path, key))
+        else:
+            yield (*path, key)
+
+
+def _learn_sample(lines: list[bytes], kinds: Kinds) -> None:
+    """Most of what there is to learn, from few lines, before Arrow reads the many."""
+    seen: defaultdict[Path, set[Kind]] = defaultdict(set)
+    for line in lines[:: max(1, len(lines) // LEARN)][:LEARN]:
+        for path, value in flatten(decode_line(line)):
+            seen[path].add(_kind_of(value))
+    objects = {path[:n] for path in seen for n in range(1, len(path))}
+    for path, found in seen.items():
+        if path not in objects:
+            kinds.learn(path, _KIND_OF_SEVERAL.get(frozenset(found), Kind.JSON))
+
+
+def _kind_of(value: Json) -> Kind:
+    if isinstance(value, Num):
+        return Kind.INT if observe(value) is Type.BIGINT else Kind.NUMBER
+    if isinstance(value, bool):
+        return Kind.BOOL
+    if isinstance(value, str):
+        return Kind.STRING
+    return Kind.STRINGS if all(map(_is_string, value)) else Kind.JSON
+
+
+def _is_string(value: Json) -> bool:
+    return isinstance(value, str) and not isinstance(value, Num)
+
+
+_KIND_OF_SEVERAL = {
+    **{frozenset({kind}): kind for kind in Kind},
+    frozenset({Kind.INT, Kind.NUMBER}): Kind.NUMBER,
+}
+
+
+class _OddLine(Exception):
+    def __init__(self, row: int) -> None:
+        self.row = row
+
+
+class _Unreadable(Exception):
+    pass
+
+
+class _Relearnt(Exception):
+    """The kinds have changed; read the block again."""
+
+
+Dense = dict[Path, tuple[Kind, pa.Array]]
+Sparse = defaultdict[Path, list[tuple[int, str]]]
+
+
+def _parse_block(lines: list[bytes], kinds: Kinds) -> tuple[Dense, Sparse]:
+    # Each turn learns a path's kind for good, and kinds only widen: it ends.
+    for _ in range(1000):
+        whole, sparse = _cut(lines, kinds.awkward)
+        try:
+            return _read_dense(whole, kinds), sparse
+        except _Relearnt:
+            continue
+    raise _Unreadable
+
+
+def _read_dense(lines: list[bytes], kinds: Kinds) -> Dense:
+    block = pa.py_buffer(b"\n".join(lines))
+    try:
+        table = _read_json(block, kinds.schema(*_ARROW))
+    except pa.ArrowInvalid as problem:
+        _learn_from_error(str(problem), lines, kinds)
+        raise _Relearnt from problem
+    leaves = dict(_leaves(table))
+    _learn_from_types(leaves, kinds)
+    _learn_large_numbers(leaves, kinds)
+    leaves |= _read_numbers(block, kinds)
+    return {path: _travelling(kinds.of[path], array) for path, array in leaves.items()}
+
+
+def _travelling(kind: Kind, array: pa.Array) -> tuple[Kind, pa.Array]:
+    """A path's values as they leave the parser."""
+    if kind is Kind.JSON:
+        raise _Unreadable  # its key is spelt with escapes, so that it was not cut out
+    return (Kind.JSON, _array_texts(array)) if kind is Kind.STRINGS else (kind, array)
+
+
+def _array_texts(arrays: pa.ListArray) -> pa.StringArray:
+    """Arrays of strings as compact JSON."""
+    distinct = arrays.flatten().dictionary_encode()
+    quoted = pa.array([encode(text) for text in distinct.dictionary.to_pylist()], pa.string())
+    if distinct.null_count:
+        quoted = pa.concat_arrays([quoted, pa.array(["null"])])
+    items = quoted.take(distinct.indices.fill_null(len(distinct.dictionary)))
+    # Arrow leaves the items of absent arrays out of `flatten`, and so do these offsets.
+    sizes = pc.list_value_length(arrays).fill_null(0)
+    offsets = np.concatenate([[0], np.cumsum(sizes.to_numpy(zero_copy_only=False))])
+    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items)
+    texts = pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
+    return pc.if_else(arrays.is_valid(), texts, pa.scalar(None, pa.string()))
+
+
+def _read_json(block: pa.Buffer, schema: pa.Schema, others: str = "infer") -> pa.Table:
+    return pj.read_json(
+        pa.BufferReader(block),
+        pj.ReadOptions(use_threads=False, block_size=max(block.size + 1, 1024)),
+        pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others),
+    )
+
+
+def _leaves(table: pa.Table) -> Iterator[tuple[Path, pa.Array]]:
+    """Every column that is no object and not all null."""
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        yield from _below(
+            (name,), column.chunk(0) if column.num_chunks else column.combine_chunks()
+        )
+
+
+def _below(path: Path, array: pa.Array) -> Iterator[tuple[Path, pa.Array]]:
+    if len(path) >= MAX_LEVELS and pa.types.is_nested(array.type):
+        raise TooDeep(f"over {MAX_LEVELS} levels")
+    if pa.types.is_struct(array.type):
+        for child, below in zip(array.type, array.flatten(), strict=True):
+            yield from _below((*path, child.name), below)
+    elif array.null_count < len(array):
+        yield path, array
+
+
+def _learn_from_types(leaves: dict[Path, pa.Array], kinds: Kinds) -> None:
+    """Take note of what Arrow inferred; raises `_Relearnt` where that was not faithful."""
+    again = False
+    for path, array in leaves.items():
+        if path not in kinds.of:
+            kinds.learn(path, _inferred_kind(array.type))
+            again |= kinds.of[path] is Kind.JSON or pa.types.is_timestamp(array.type)
+    if again:
+        raise _Relearnt
+
+
+def _inferred_kind(inferred: pa.DataType) -> Kind:
+    if pa.types.is_floating(inferred):
+        return Kind.NUMBER  # read exactly afterwards
+    if pa.types.is_timestamp(inferred):
+        return Kind.STRING
+    return _FAITHFUL.get(inferred, Kind.JSON)
+
+
+def _learn_large_numbers(leaves: dict[Path, pa.Array], kinds: Kinds) -> None:
+    """Numbers that the exact decimal cannot hold travel as text; Arrow would let them overflow."""
+    large = [
+        path
+        for path, array in leaves.items()
+        if kinds.of[path] is Kind.NUMBER and pc.max(pc.abs(array)).as_py() >= EXACT_BOUND
+    ]
+    kinds.of.update(dict.fromkeys(large, Kind.JSON))
+    if large:
+        raise _Relearnt
+
+
+def _read_numbers(block: pa.Buffer, kinds: Kinds) -> dict[Path, pa.Array]:
+    schema = kinds.schema(Kind.NUMBER, number=EXACT)
+    if not len(schema):
+        return {}
+    try:
+        exact = _read_json(block, schema, "ignore")
+    except pa.ArrowInvalid as problem:
+        _learn_fine_numbers(block, kinds)
+        raise _Relearnt from problem
+    return {path: _narrowed(array) for path, array in _leaves(exact)}
+
+
+def _narrowed(numbers: pa.Array) -> pa.Array:
+    """Numbers as decimal(38,6) where that loses nothing."""
+    try:
+        return numbers.cast(MONEY)
+    except pa.ArrowInvalid:
+        return numbers
+
+
+def _learn_fine_numbers(block: pa.Buffer, kinds: Kinds) -> None:
+    """So do those with more digits after the point than it has."""
+    for path in [path for path, kind in kinds.of.items() if kind is Kind.NUMBER]:
+        try:
+            _read_json(block, _nested({path: EXACT}), "ignore")
+        except pa.ArrowInvalid:
+            kinds.of[path] = Kind.JSON
+
+
+_ROW = re.compile(r" in row (\d+)$")
+_CHANGED = re.compile(r"Column\((.*)\) changed from (\w+) to (\w+) in row (\d+)$", re.DOTALL)
+
+
+def _learn_from_error(message: str, lines: list[bytes], kinds: Kinds) -> None:
+    """Widen the kind that Arrow stumbled over, or name the line that only Python can read."""
+    changed, row = _CHANGED.search(message), _ROW.search(message)
+    if changed and "object" not in changed.group(2, 3):
+        paths = _paths_named(changed[1], lines[int(changed[4])])
+        if not paths or all(kinds.of.get(path) is Kind.JSON for path in paths):
+            raise _OddLine(int(changed[4]))
+        kinds.of.update(dict.fromkeys(paths, Kind.JSON))
+    elif row:
+        raise _OddLine(int(row[1]))
+    elif "to int64" in message:
+        # Arrow does not say which column: let it infer the integers afresh.
+        kinds.of = {path: kind for path, kind in kinds.of.items() if kind is not Kind.INT}
+    else:
+        raise _Unreadable
+
+
+def _paths_named(name: str, line: bytes) -> list[Path]:
+    """The paths of a line that Arrow's message can mean: it joins keys, and array marks, by `/`."""
+    return [
+        path
+        for path, value in flatten(decode(line.decode()))
+        if (joined := "/" + "/".join(path)) == name
+        or (isinstance(value, list) and name.startswith(joined + "/"))
+    ]
+
+
+def _cut(lines: list[bytes], awkward: list[Path]) -> tuple[list[bytes], Sparse]:
+    """Awkward values out of the lines, `null` in their place, and their text by path."""
+    sparse: Sparse = defaultdict(list)
+    if not awkward:
+        return lines, sparse
+    extract, out = _extractor(awkward), []
+    for row, line in enumerate(lines):
+        try:
+            found = extract(line)
+        except msgspec.MsgspecError as problem:
+            raise _OddLine(row) from problem  # what holds the path is no object here
+        out.append(_without(line, found) if found else line)
+        for path, raw in found:
+            _spread(bytes(raw), path, row, sparse)
+    return out, sparse
+
+
+def _spread(raw: bytes, path: Path, row: int, sparse: Sparse) -> None:
+    if raw[0] not in b"{[":
+        sparse[path].append((row, compact(raw)))
+        return
+    if raw.count(b"{") + raw.count(b"[") > MAX_LEVELS - len(path):
+        check_levels("[" * len(path) + raw.decode() + "]" * len(path))
+    if raw[0] == _ARRAY:
+        sparse[path].append((row, compact(raw)))
+        return
+    for below, value in flatten(decode(raw.decode()), path):
+        sparse[below].append((row, encode(value)))
+
+
+_ARRAY = ord("[")
+
+
+def _without(line: bytes, found: list[tuple[Path, msgspec.Raw]]) -> bytes:
+    base, at, pieces = pa.py_buffer(line).address, 0, []
+    views = [pa.py_buffer(raw) for _, raw in found]
+    places = [(view.address - base, view.size) for view in views]
+    for start, size in sorted(places) if len(places) > 1 else places:
+        pieces += [line[at:start], b"null"]
+        at = start + size
+    pieces.append(line[at:])
+    return b"".join(pieces)
+
+
+Extract = Callable[[bytes], list[tuple[Path, msgspec.Raw]]]
+
+
+def _extractor(awkward: list[Path]) -> Extract:
+    """Finds the raw values of these paths in a line."""
+    tops = [path for path in awkward if not any(path[:n] in awkward for n in range(1, len(path)))]
+    if any(_UNNAMEABLE.search(key) for path in tops for key in path):
+        raise _Unreadable  # msgspec does not take such a name for a field
+    tree = _tree({path: path for path in tops})
+    read = msgspec.json.Decoder(_raw_struct(tree)).decode
+    ways = list(_ways(tree))
+
+    def extract(line: bytes) -> list[tuple[Path, msgspec.Raw]]:
+        whole, found = read(line), []
+        for names, path in ways:
+            value = whole
+            for name in names:
+                value = getattr(value, name)
+                if value is None or value is msgspec.UNSET:
+                    break
+            else:
+                if value != _NULL:
+                    found.append((path, value))
+        return found
+
+    return extract
+
+
+_NULL = msgspec.Raw(b"null")
+_UNNAMEABLE = re.compile(r'["\\\x00-\x1f]')
+
+
+def _ways(
+    tree: dict[str, Any], above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Path]]:
+    """The attributes that lead to each raw value."""
+    for number, below in enumerate(tree.values()):
+        names = (*above, f"f{number}")
+        if isinstance(below, dict):
+            yield from _ways(below, names)
+        else:
+            yield names, below
+
+
+def _raw_struct(tree: dict[str, Any]) -> type[msgspec.Struct]:
+    fields = [
+        (f"f{number}", _raw_field(below), msgspec.UNSET)
+        for number, below in enumerate(tree.values())
+    ]
+    keys = {f"f{number}": key for number, key in enumerate(tree)}
+    return msgspec.defstruct("Found", fields, rename=keys)
+
+
+def _raw_field(below: Any) -> Any:
+    if isinstance(below, dict):
+        return _raw_struct(below) | None | msgspec.UnsetType
+    return msgspec.Raw | msgspec.UnsetType
+
+
+def _tree(leaves: dict[Path, Any]) -> dict[str, Any]:
+    """Paths as nested dictionaries with the given leaves."""
+    root: dict[str, Any] = {}
+    for path, value in leaves.items():
+        node = root
+        for key in path[:-1]:
+            node = node.setdefault(key, {})
+        node[path[-1]] = value
+    return root
+
+
+def _nested(types: dict[Path, pa.DataType]) -> pa.Schema:
+    return pa.schema(_fields(_tree(types)))
+
+
+def _fields(tree: dict[str, Any]) -> list[pa.Field]:
+    return [
+        pa.field(key, pa.struct(_fields(below)) if isinstance(below, dict) else below)
+        for key, below in tree.items()
+    ]

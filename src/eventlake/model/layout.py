@@ -1,0 +1,85 @@
+"""Where everything lies below a lake's root, and how `receivedAt` becomes a partition."""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+
+LOGS = "segment-logs"
+STAGE = "segment-stage"
+DATA = "segment-data/data"
+REPORTS = "segment-data/reports"
+QUARANTINE = "segment-data/quarantine"
+LEDGER = "segment-data/ledger"
+CATALOG = "segment-data/catalog"
+
+HOUR = 3_600_000_000
+"""Microseconds in an hour."""
+
+
+class DatePartition(StrEnum):
+    """The four ways to partition by the hour or day of receipt."""
+
+    DAY_HOUR = "day/hour"
+    YEAR_MONTH_DAY_HOUR = "year/month/day/hour"
+    YEAR_MONTH_DAY = "year/month/day"
+    DAY = "day"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The partition columns, outermost first."""
+        return tuple(_FORMATS[self])
+
+    @property
+    def span(self) -> int:
+        """Microseconds that one partition covers."""
+        return HOUR if "hr" in _FORMATS[self] else 24 * HOUR
+
+    def values(self, moment: int) -> dict[str, str]:
+        """The partition that holds `moment` (microseconds since 1970)."""
+        at = datetime.fromtimestamp(moment // 1_000_000, UTC)
+        year = f"{at.year:04d}"  # strftime's %Y does not pad on every platform
+        return {
+            column: at.strftime(form.replace("%Y", year)) for column, form in _FORMATS[self].items()
+        }
+
+
+_FORMATS: dict[DatePartition, dict[str, str]] = {
+    DatePartition.DAY_HOUR: {"day": "%Y-%m-%d", "hr": "%H"},
+    DatePartition.YEAR_MONTH_DAY_HOUR: {"year": "%Y", "month": "%m", "day": "%d", "hr": "%H"},
+    DatePartition.YEAR_MONTH_DAY: {"year": "%Y", "month": "%m", "day": "%d"},
+    DatePartition.DAY: {"day": "%Y-%m-%d"},
+}
+
+
+def partition_path(values: dict[str, str]) -> str:
+    """`day=2026-11-01/hr=07`"""
+    return "/".join(f"{column}={value}" for column, value in values.items())
+
+
+def table_path(folder: str, table: str) -> str:
+    return f"{DATA}/{folder}/segment_type={table}"
+
+
+def data_path(table: str, partition: dict[str, str], run_id: str, number: int) -> str:
+    """The final place of one Parquet file, below the table's own path."""
+    return f"{table}/{partition_path(partition)}/{run_id}-{number}.parquet"
+
+
+def stage_path(run_id: str) -> str:
+    return f"{STAGE}/{run_id}"
+
+
+def report_path(folder: str, run_id: str) -> str:
+    return f"{REPORTS}/day={run_day(run_id)}/source={folder}/run_id={run_id}/report.json"
+
+
+def quarantine_path(folder: str, run_id: str) -> str:
+    return f"{QUARANTINE}/{folder}/day={run_day(run_id)}/{run_id}.parquet"
+
+
+def ids_path(folder: str, run_id: str, number: int) -> str:
+    return f"{LEDGER}/{folder}/ids/{run_id}-{number}.parquet"
+
+
+def run_day(run_id: str) -> str:
+    """The UTC day a run was planned; a run's id is Unix nanoseconds."""
+    return datetime.fromtimestamp(int(run_id) // 10**9, UTC).strftime("%Y-%m-%d")

@@ -1,0 +1,121 @@
+"""Names: event to table, path to column, source to database. Pure and cached: few names, many uses."""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+Path = tuple[str, ...]
+
+MAX_TABLE_NAME = 127
+MAX_COLUMN_NAME = 250
+RESCUED = "_rescued_data"
+
+_WORDS = re.compile(r"[A-Z0-9]+[a-z0-9]*|[a-z0-9]+")
+
+
+class Naming(StrEnum):
+    """How tables and the columns of properties and traits are named."""
+
+    WAREHOUSE = "warehouse"
+    NATIVE = "native"
+
+
+class Call(StrEnum):
+    """The six calls of the Segment spec."""
+
+    TRACK = "track"
+    IDENTIFY = "identify"
+    PAGE = "page"
+    SCREEN = "screen"
+    GROUP = "group"
+    ALIAS = "alias"
+
+
+PLURALS = {
+    Call.IDENTIFY: "identifies",
+    Call.PAGE: "pages",
+    Call.SCREEN: "screens",
+    Call.GROUP: "groups",
+    Call.ALIAS: "aliases",
+}
+
+# The object whose keys are the event's own: unprefixed in warehouse naming.
+OWN_OBJECT = {
+    Call.TRACK: "properties",
+    Call.PAGE: "properties",
+    Call.SCREEN: "properties",
+    Call.IDENTIFY: "traits",
+    Call.GROUP: "traits",
+    Call.ALIAS: "traits",
+}
+
+
+def snake_case(name: str) -> str:
+    """`sampleText` → `sample_text`; only ASCII letters and digits remain."""
+    return "_".join(_WORDS.findall(name)).lower()
+
+
+@lru_cache(maxsize=65536)
+def key_name(key: str) -> str:
+    """One key of a path as part of a column name."""
+    return snake_case(key) or f"field_{_digest(key)}"
+
+
+@lru_cache(maxsize=65536)
+def table_name(call: Call, event: str, naming: Naming, prefix: str) -> str:
+    """The table an event lands in; `event` matters for track alone."""
+    name = _track_table(event, naming) if call is Call.TRACK else _call_table(call, naming)
+    return shorten(f"{prefix}_{name}" if prefix else name, MAX_TABLE_NAME)
+
+
+def _track_table(event: str, naming: Naming) -> str:
+    name = snake_case(event) or f"event_{_digest(event)}"
+    clash = naming is Naming.WAREHOUSE and name in PLURALS.values()
+    return f"track_{name}" if clash or naming is Naming.NATIVE else name
+
+
+def _call_table(call: Call, naming: Naming) -> str:
+    return PLURALS[call] if naming is Naming.WAREHOUSE else call.value
+
+
+def shorten(name: str, limit: int) -> str:
+    """A name within `limit`; a longer one ends in a digest of the whole, so it stays unique."""
+    return name if len(name) <= limit else f"{name[: limit - 9]}_{_digest(name)}"
+
+
+def database_name(slug: str) -> str:
+    """A source's slug as a catalog database."""
+    return re.sub(r"[^a-z0-9_]", "_", slug.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """Where a value stood in its event, and the column that it is for."""
+
+    path: Path
+    column: str
+    exact: bool
+
+    @property
+    def dotted(self) -> str:
+        return ".".join(self.path)
+
+    @property
+    def rank(self) -> tuple[bool, str]:
+        """Which of several paths goes first: exact ones, then by code point."""
+        return (not self.exact, self.dotted)
+
+
+@lru_cache(maxsize=262144)
+def leaf(call: Call, path: Path, naming: Naming) -> Leaf:
+    """The column for the value at `path` of an event."""
+    unprefixed = naming is Naming.WAREHOUSE and len(path) > 1 and path[0] == OWN_OBJECT[call]
+    keys = path[1:] if unprefixed else path
+    column = shorten("_".join(map(key_name, keys)), MAX_COLUMN_NAME)
+    return Leaf(path, column, exact="_".join(keys) == column)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:8]

@@ -1,0 +1,96 @@
+"""What a user may set for a source, checked when it is entered."""
+
+import re
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from eventlake.errors import InvalidSettings
+from eventlake.model.layout import DatePartition
+from eventlake.model.naming import Naming, database_name
+from eventlake.model.values import Value
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,126}", re.ASCII)
+_WORD = re.compile(r"[a-z0-9][a-z0-9_]{0,63}", re.ASCII)
+
+
+class SourceSettings(Value):
+    """One source of events and how it lands."""
+
+    source: Annotated[str, Field(description="The source's slug")]
+    source_id: Annotated[str, Field(description="The source's id; the slug when not given")] = ""
+    workspace: Annotated[str, Field(description="The workspace's id, as reports name it")] = (
+        "default"
+    )
+    date_partition: Annotated[
+        DatePartition, Field(description="How tables are partitioned by the hour of receipt")
+    ] = DatePartition.DAY_HOUR
+    naming: Annotated[Naming, Field(description="How tables, properties and traits are named")] = (
+        Naming.WAREHOUSE
+    )
+    database: Annotated[
+        str, Field(description="The catalog database; from the slug when not given")
+    ] = ""
+    table_prefix: Annotated[str, Field(description="Put before every table's name")] = ""
+    partition_by_slug: Annotated[
+        bool, Field(description="Use the slug instead of the source's id in paths")
+    ] = False
+    dedup_days: Annotated[
+        int,
+        Field(ge=0, le=3650, description="Days either side in which one message id counts once"),
+    ] = 7
+    skip_events: Annotated[
+        tuple[str, ...], Field(description="Events, or tables, that are counted and not stored")
+    ] = ()
+    max_columns: Annotated[
+        int,
+        Field(ge=1, le=100_000, description="Columns a table may have before values are rescued"),
+    ] = 2000
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults(cls, given: dict[str, Any]) -> dict[str, Any]:
+        slug = given.get("source") or ""
+        return {
+            **given,
+            "source_id": given.get("source_id") or slug,
+            "database": given.get("database") or database_name(slug),
+        }
+
+    @field_validator("source", "source_id", "workspace")
+    @classmethod
+    def _named(cls, value: str) -> str:
+        if not _NAME.fullmatch(value):
+            raise ValueError("letters, digits, '.', '_' and '-', beginning with a letter or digit")
+        return value
+
+    @field_validator("database", "table_prefix")
+    @classmethod
+    def _catalog_word(cls, value: str) -> str:
+        if value and not _WORD.fullmatch(value):
+            raise ValueError("lower-case letters, digits and '_', at most 64")
+        return value
+
+    @property
+    def folder(self) -> str:
+        """What the lake's paths call this source."""
+        return self.source if self.partition_by_slug else self.source_id
+
+
+FIXED = ("date_partition", "naming", "partition_by_slug")
+"""Settings that cannot change while the source has tables."""
+
+
+def source_settings(**given: object) -> SourceSettings:
+    """Settings from what a user gave; a wrong one is named, with what is allowed."""
+    try:
+        return SourceSettings.model_validate({k: v for k, v in given.items() if v is not None})
+    except ValidationError as problem:
+        raise InvalidSettings("; ".join(map(_explain, problem.errors()))) from problem
+
+
+def _explain(error: Any) -> str:
+    setting = ".".join(str(part) for part in error["loc"])
+    allowed = error["msg"].removeprefix("Value error, ")
+    allowed = allowed.replace("Input should be", "it should be", 1)
+    return f"{setting} is {error['input']!r}: {allowed}"

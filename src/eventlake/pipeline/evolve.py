@@ -1,0 +1,47 @@
+"""How tables grow: pure rules over what the chunks saw, the same whatever their order."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from eventlake.kernels.chunk import Seen, join_seen
+from eventlake.model.naming import RESCUED
+from eventlake.model.schema import Column, TableSchema, budget_used
+from eventlake.model.types import Type
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A table after a run and the columns that the run added."""
+
+    schema: TableSchema
+    added: tuple[Column, ...] = ()
+
+
+def evolve(schema: TableSchema, seen: Iterable[Seen], max_columns: int) -> Growth:
+    """The table with the new columns that its budget allows, in code-point order of names."""
+    found: dict[str, Seen] = {}
+    for one in seen:
+        known = found.get(one.column)
+        found[one.column] = one if known is None else join_seen(known, one)
+    fresh = [one for one in found.values() if one.column not in schema.types]
+    fresh.sort(key=lambda one: one.rank)
+    room = max(0, max_columns - budget_used(schema))
+    return _grown(schema, (Column(name=one.column, type=one.type) for one in fresh[:room]))
+
+
+def with_rescued(growth: Growth) -> Growth:
+    """The same growth when values had to be rescued: `_rescued_data` is among the columns."""
+    if RESCUED in growth.schema.types:
+        return growth
+    before = TableSchema(
+        name=growth.schema.name,
+        call=growth.schema.call,
+        columns=tuple(c for c in growth.schema.columns if c not in growth.added),
+    )
+    rescued = Column(name=RESCUED, type=Type.STRING)
+    return _grown(before, (*growth.added, rescued))
+
+
+def _grown(schema: TableSchema, columns: Iterable[Column]) -> Growth:
+    added = tuple(sorted(columns, key=lambda column: column.name))
+    return Growth(schema.with_columns(added), added)

@@ -1,0 +1,229 @@
+"""SQL over the lake's tables: DuckDB on Arrow datasets, or Spark on the same files."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import reduce
+from operator import and_
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+from pyarrow.fs import LocalFileSystem
+
+from eventlake.errors import InvalidSettings
+from eventlake.model.types import Type
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+File = tuple[str, Mapping[str, str]]
+"""A Parquet file's absolute path and the partition that it is in."""
+
+ARROW_TYPES: Mapping[str, pa.DataType] = {
+    Type.BOOLEAN: pa.bool_(),
+    Type.BIGINT: pa.int64(),
+    Type.DECIMAL: pa.decimal128(38, 6),
+    Type.STRING: pa.string(),
+    Type.TIMESTAMP: pa.timestamp("us", tz="UTC"),
+}
+
+# No database of a lake begins with an underscore and a letter, so `lake.table` stays unambiguous.
+_CATALOG = "_lake"
+_CLOSED = "set enable_external_access = false; set lock_configuration = true"
+_READS = (
+    duckdb.StatementType.SELECT,
+    duckdb.StatementType.EXPLAIN,
+    duckdb.StatementType.MULTI,  # what PIVOT becomes
+)
+_MISTAKES = (
+    duckdb.ProgrammingError,
+    duckdb.DataError,
+    duckdb.NotSupportedError,
+    duckdb.PermissionException,
+)
+_ABOUT_TABLES = re.compile(r"\b(?:show|information_schema|duckdb_\w+)\b", re.IGNORECASE)
+_NO_TABLE = re.compile(r'Table with name "?([^"\s]+)"? does not exist[^.!]*[.!]')
+_NO_SPARK_TABLE = re.compile(r"The table or view (\S+) cannot be found\.")
+
+
+@dataclass(frozen=True)
+class QueryTable:
+    """A table as the catalog knows it, and the files that hold its rows."""
+
+    database: str
+    name: str
+    columns: Sequence[tuple[str, str]]
+    partition_columns: Sequence[str]
+    files: Sequence[File]
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.database}.{self.name}"
+
+
+def run_query(tables: Iterable[QueryTable], sql: str) -> pa.Table:
+    """What DuckDB answers to one query over `tables`, each seen as `database.table`."""
+    lake = list(tables)
+    with _connection() as connection:
+        for database in {table.database for table in lake}:
+            connection.execute(f'create schema if not exists "{database}"')
+        for table in _mentioned(lake, sql):
+            _register(connection, table)
+        try:
+            return _answer(connection, sql)
+        except _MISTAKES as problem:
+            raise InvalidSettings(_explain(str(problem), lake)) from problem
+
+
+def run_spark_query(spark: "SparkSession", tables: Iterable[QueryTable], sql: str) -> pa.Table:
+    """What Spark answers to one query over `tables`, each seen as `database.table`."""
+    from pyspark.errors import PySparkException  # noqa: PLC0415 (DuckDB's users need no Spark)
+
+    lake = list(tables)
+    try:
+        with _spark_tables(spark, _mentioned(lake, sql)):
+            # Refuses everything that is no query: an INSERT OVERWRITE could harm the lake's files.
+            spark.sql(f"DESCRIBE QUERY (\n{sql.strip().rstrip(';')}\n)")
+            return spark.sql(sql).toArrow()
+    except PySparkException as problem:
+        raise InvalidSettings(_explain_spark(str(problem), lake)) from problem
+
+
+def nearest(name: str, tables: Iterable[QueryTable]) -> list[str]:
+    """The full names of the tables that are called most like `name`."""
+    by_name: dict[str, list[str]] = {}
+    for table in tables:
+        by_name.setdefault(table.name, []).append(table.full_name)
+    word = name.replace("`", "").rpartition(".")[2].lower()
+    close = get_close_matches(word, by_name, n=3)
+    return [full_name for near in close for full_name in by_name[near]][:3]
+
+
+@contextmanager
+def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """DuckDB in UTC that sees what is registered with it and no other file."""
+    with TemporaryDirectory(prefix="eventlake-") as scratch:
+        config = {"temp_directory": scratch, "python_enable_replacements": False}
+        with closing(duckdb.connect(config=config)) as opened:
+            opened.execute(f"attach ':memory:' as {_CATALOG}; use {_CATALOG}; detach memory")
+            opened.execute(f"set TimeZone = 'UTC'; {_CLOSED}")
+            yield opened
+
+
+def _mentioned(tables: Sequence[QueryTable], sql: str) -> list[QueryTable]:
+    """The tables that a query can mean: opening all of a large lake would take longer."""
+    text = sql.lower()
+    everything = _ABOUT_TABLES.search(text) is not None
+    return [table for table in tables if everything or table.name in text]
+
+
+def _register(connection: duckdb.DuckDBPyConnection, table: QueryTable) -> None:
+    connection.register(table.full_name, dataset(table))
+    connection.execute(
+        f'create view "{table.database}"."{table.name}" as select * from "{table.full_name}"'
+    )
+
+
+def dataset(table: QueryTable) -> ds.Dataset:
+    """A table's files, typed by the catalog; a filter on the partition opens only its files."""
+    parquet, disk = ds.ParquetFileFormat(), LocalFileSystem()
+    fragments = [
+        parquet.make_fragment(path, disk, _guarantee(partition)) for path, partition in table.files
+    ]
+    return ds.FileSystemDataset(fragments, _schema(table), parquet, disk)
+
+
+def _schema(table: QueryTable) -> pa.Schema:
+    partitions = [(column, Type.STRING) for column in table.partition_columns]
+    return pa.schema([(name, ARROW_TYPES[kind]) for name, kind in (*table.columns, *partitions)])
+
+
+def _guarantee(partition: Mapping[str, str]) -> ds.Expression:
+    equal = (ds.field(column) == value for column, value in partition.items())
+    return reduce(and_, equal, ds.scalar(True))
+
+
+def _answer(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
+    kinds = [statement.type for statement in connection.extract_statements(sql)]
+    if len(kinds) != 1:
+        raise InvalidSettings(f"the SQL holds {len(kinds)} statements; give one query")
+    if kinds[0] not in _READS:
+        raise InvalidSettings(f"the SQL is a {kinds[0].name} statement; give a query that reads")
+    return connection.sql(sql).to_arrow_table()
+
+
+def _explain(problem: str, lake: Sequence[QueryTable]) -> str:
+    """DuckDB's own words on one line; for an unknown table what the lake has instead."""
+    message = " ".join(problem.strip().partition("\n\n")[0].split())
+    unknown = _NO_TABLE.search(message)
+    return f"{unknown[0]} {_instead(unknown[1], lake)}" if unknown else message
+
+
+def _explain_spark(problem: str, lake: Sequence[QueryTable]) -> str:
+    line = problem.strip().partition("\n")[0].partition(" SQLSTATE:")[0]
+    message = re.sub(r"^\[[A-Z_.]+\] ", "", line)
+    unknown = _NO_SPARK_TABLE.search(message)
+    return f"{unknown[0]} {_instead(unknown[1], lake)}" if unknown else message
+
+
+def _instead(unknown: str, lake: Sequence[QueryTable]) -> str:
+    close = nearest(unknown, lake)
+    if close:
+        return f"Nearest in the lake: {', '.join(close)}"
+    return f"The lake has {len(lake)} tables; `eventlake tables` shows them"
+
+
+@contextmanager
+def _spark_tables(spark: "SparkSession", tables: Sequence[QueryTable]) -> Iterator[None]:
+    """The tables in Spark's catalog for a while.
+
+    They lie in a scratch folder and only their partitions point into the lake: whatever happens
+    to such a table, the lake's files stay.
+    """
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    with TemporaryDirectory(prefix="eventlake-") as scratch:
+        made = []
+        try:
+            for table in tables:
+                _create_spark_table(spark, table, scratch)
+                made.append(table)
+            yield
+        finally:
+            for table in made:
+                spark.sql(f"DROP TABLE {_spark_name(table)}")
+
+
+def _create_spark_table(spark: "SparkSession", table: QueryTable, scratch: str) -> None:
+    folder = f"{scratch}/{table.database}"
+    spark.sql(f"CREATE DATABASE IF NOT EXISTS `{table.database}` LOCATION {_literal(folder)}")
+    partitions = [(column, Type.STRING) for column in table.partition_columns]
+    columns = ", ".join(f"`{name}` {kind}" for name, kind in (*table.columns, *partitions))
+    keys = ", ".join(f"`{column}`" for column in table.partition_columns)
+    spark.sql(
+        f"CREATE TABLE {_spark_name(table)} ({columns}) USING parquet PARTITIONED BY ({keys})"
+        f" LOCATION {_literal(f'{folder}/{table.name}')}"
+    )
+    folders = {str(Path(path).parent): partition for path, partition in table.files}
+    if folders:
+        specs = " ".join(_spark_partition(*item) for item in folders.items())
+        spark.sql(f"ALTER TABLE {_spark_name(table)} ADD {specs}")
+
+
+def _spark_partition(folder: str, partition: Mapping[str, str]) -> str:
+    values = ", ".join(f"`{column}` = {_literal(value)}" for column, value in partition.items())
+    return f"PARTITION ({values}) LOCATION {_literal(folder)}"
+
+
+def _spark_name(table: QueryTable) -> str:
+    return f"`{table.database}`.`{table.name}`"
+
+
+def _literal(text: str) -> str:
+    """A string as Spark's SQL spells it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,113 @@
+"""The whole way through the kernels in one process, without Spark or a store: for fast tests."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from eventlake.kernels.chunk import Chunk, TableReader, build_chunk
+from eventlake.kernels.dedupe import DAY, Ids, find_duplicates, hash_ids
+from eventlake.kernels.jsontext import TooDeep
+from eventlake.kernels.land import land
+from eventlake.kernels.lines import is_utf8
+from eventlake.kernels.route import LINE_BITS, Pile, Router, Rules, reject_deep
+from eventlake.model.naming import RESCUED
+from eventlake.model.schema import TableSchema, budget_used, new_table
+from eventlake.model.settings import SourceSettings
+from eventlake.pipeline.evolve import evolve, with_rescued
+
+
+@dataclass
+class Little:
+    """A lake in memory, filled by the product's own kernels."""
+
+    settings: SourceSettings
+    suppressed: frozenset[str] = frozenset()
+    schemas: dict[str, TableSchema] = field(default_factory=dict)
+    tables: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
+    known: list[Ids] = field(default_factory=list)
+    rejected: list[tuple[str, str, int, bytes]] = field(default_factory=list)
+    rescued: int = 0
+
+    def load(self, files: Mapping[str, list[bytes]], group: int = 1000) -> None:
+        names = sorted(files)
+        rules = Rules(
+            self.settings.naming,
+            self.settings.table_prefix,
+            frozenset(self.settings.skip_events),
+            self.suppressed,
+        )
+        readers: dict[str, TableReader] = {}
+        built = []
+        for number, name in enumerate(names):
+            for start in range(0, len(files[name]), group):
+                lines = files[name][start : start + group]
+                router = Router(rules)
+                router.sort(lines, (number << LINE_BITS) + start + 1, is_utf8(b"\n".join(lines)))
+                built += [
+                    (table, pile, self._chunk(table, pile, router, readers))
+                    for table, pile in router.piles.items()
+                ]
+                self.rejected += [
+                    (
+                        r.reason,
+                        names[r.place >> LINE_BITS],
+                        r.place & ((1 << LINE_BITS) - 1),
+                        r.raw,
+                    )
+                    for r in router.rejected
+                ]
+        self._land([one for one in built if one[2] is not None])
+
+    def _chunk(
+        self, table: str, pile: Pile, router: Router, readers: dict[str, TableReader]
+    ) -> Chunk | None:
+        if table not in readers:
+            schema = self.schemas.get(table) or new_table(table, pile.call, self.settings.naming)
+            readers[table] = TableReader(
+                pile.call,
+                self.settings.naming,
+                self.settings.date_partition,
+                schema.types if table in self.schemas else {},
+                self.settings.max_columns - budget_used(schema),
+            )
+        pile.sort()
+        while pile.lines:
+            try:
+                return build_chunk(pile.lines, np.array(pile.received), readers[table])
+            except TooDeep:
+                router.rejected += reject_deep(pile)
+        return None
+
+    def _land(self, built: list[tuple[str, Pile, Chunk]]) -> None:
+        halves = [hash_ids(pile.ids) for _, pile, _ in built]
+        if not built:
+            return
+        run = Ids(
+            np.concatenate([h[0] for h in halves]),
+            np.concatenate([h[1] for h in halves]),
+            np.concatenate([np.array(pile.received, np.int64) for _, pile, _ in built]),
+        )
+        places = np.concatenate([np.array(pile.places, np.int64) for _, pile, _ in built])
+        duplicate = find_duplicates(run, places, self.known, self.settings.dedup_days * DAY)
+        kept = run.at(~duplicate)
+        self.known.append(kept.at(np.lexsort((kept.low, kept.high))))
+        at, by_table = 0, defaultdict(list)
+        for table, pile, chunk in built:
+            drop = duplicate[at : at + len(pile.ids)]
+            at += len(pile.ids)
+            by_table[table].append((pile, chunk, chunk.batch.filter(pa.array(~drop))))
+        for table, parts in by_table.items():
+            before = self.schemas.get(table) or new_table(
+                table, parts[0][0].call, self.settings.naming
+            )
+            seen = [one for _, chunk, _ in parts for one in chunk.seen]
+            growth = evolve(before, seen, self.settings.max_columns)
+            rows = land([batch for _, _, batch in parts], growth.schema)
+            self.rescued += rows.rescued
+            growth = with_rescued(growth) if rows.rescued else growth
+            assert (RESCUED in rows.table.column_names) == (RESCUED in growth.schema.types)
+            self.schemas[table] = growth.schema
+            self.tables[table].append(rows.table)
