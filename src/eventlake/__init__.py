@@ -1,0 +1,38 @@
+"""EventLake: customer events in a data lake that you own.
+
+    import eventlake
+
+    eventlake.load(["raw/"], lake="./lake", settings=eventlake.source_settings(source="web"))
+    eventlake.open_lake("./lake").query("select count(*) from web.order_completed")
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from eventlake.api import Lake, LoadResult, load, open_lake
+    from eventlake.errors import EventLakeError
+    from eventlake.model.settings import SourceSettings, source_settings
+
+__all__ = [
+    "EventLakeError",
+    "Lake",
+    "LoadResult",
+    "SourceSettings",
+    "load",
+    "open_lake",
+    "source_settings",
+]
+
+_HOMES = {
+    "EventLakeError": "eventlake.errors",
+    "SourceSettings": "eventlake.model.settings",
+    "source_settings": "eventlake.model.settings",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imported when first asked for: `eventlake --help` needs none of it."""
+    if name not in __all__:
+        raise AttributeError(f"module 'eventlake' has no attribute {name!r}")
+    return getattr(import_module(_HOMES.get(name, "eventlake.api")), name)

@@ -35,7 +35,6 @@ ARROW_TYPES: Mapping[str, pa.DataType] = {
 
 # No database of a lake begins with an underscore and a letter, so `lake.table` stays unambiguous.
 _CATALOG = "_lake"
-_CLOSED = "set enable_external_access = false; set lock_configuration = true"
 _READS = (
     duckdb.StatementType.SELECT,
     duckdb.StatementType.EXPLAIN,
@@ -83,15 +82,23 @@ def run_query(tables: Iterable[QueryTable], sql: str) -> pa.Table:
 
 def run_spark_query(spark: "SparkSession", tables: Iterable[QueryTable], sql: str) -> pa.Table:
     """What Spark answers to one query over `tables`, each seen as `database.table`."""
-    from pyspark.errors import PySparkException  # noqa: PLC0415 (DuckDB's users need no Spark)
+    from pyspark import errors, logger  # noqa: PLC0415 - who asks DuckDB need not wait for Spark
 
+    # PySpark prints the stack trace of every mistake in a query to stderr.
+    logger.PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
+    mistakes = (
+        errors.AnalysisException,
+        errors.ArithmeticException,
+        errors.DateTimeException,
+        errors.IllegalArgumentException,
+    )
     lake = list(tables)
     try:
         with _spark_tables(spark, _mentioned(lake, sql)):
             # Refuses everything that is no query: an INSERT OVERWRITE could harm the lake's files.
             spark.sql(f"DESCRIBE QUERY (\n{sql.strip().rstrip(';')}\n)")
             return spark.sql(sql).toArrow()
-    except PySparkException as problem:
+    except mistakes as problem:
         raise InvalidSettings(_explain_spark(str(problem), lake)) from problem
 
 
@@ -108,12 +115,14 @@ def nearest(name: str, tables: Iterable[QueryTable]) -> list[str]:
 @contextmanager
 def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
     """DuckDB in UTC that sees what is registered with it and no other file."""
-    with TemporaryDirectory(prefix="eventlake-") as scratch:
-        config = {"temp_directory": scratch, "python_enable_replacements": False}
-        with closing(duckdb.connect(config=config)) as opened:
-            opened.execute(f"attach ':memory:' as {_CATALOG}; use {_CATALOG}; detach memory")
-            opened.execute(f"set TimeZone = 'UTC'; {_CLOSED}")
-            yield opened
+    with (
+        TemporaryDirectory(prefix="eventlake-") as scratch,
+        closing(duckdb.connect(config={"temp_directory": scratch})) as opened,
+    ):
+        opened.execute(f"attach ':memory:' as {_CATALOG}; use {_CATALOG}; detach memory")
+        opened.execute("set TimeZone = 'UTC'")
+        opened.execute("set enable_external_access = false; set lock_configuration = true")
+        yield opened
 
 
 def _mentioned(tables: Sequence[QueryTable], sql: str) -> list[QueryTable]:
@@ -125,9 +134,7 @@ def _mentioned(tables: Sequence[QueryTable], sql: str) -> list[QueryTable]:
 
 def _register(connection: duckdb.DuckDBPyConnection, table: QueryTable) -> None:
     connection.register(table.full_name, dataset(table))
-    connection.execute(
-        f'create view "{table.database}"."{table.name}" as select * from "{table.full_name}"'
-    )
+    connection.execute(f'create view "{table.database}"."{table.name}" as from "{table.full_name}"')
 
 
 def dataset(table: QueryTable) -> ds.Dataset:
@@ -176,7 +183,8 @@ def _instead(unknown: str, lake: Sequence[QueryTable]) -> str:
     close = nearest(unknown, lake)
     if close:
         return f"Nearest in the lake: {', '.join(close)}"
-    return f"The lake has {len(lake)} tables; `eventlake tables` shows them"
+    plural = "" if len(lake) == 1 else "s"
+    return f"The lake has {len(lake)} table{plural}; `eventlake tables` shows all"
 
 
 @contextmanager

@@ -19,10 +19,12 @@ def guarded(command: Callable[[], object], arguments: Sequence[str]) -> int:
         code = _exit_code(command)
     except KeyboardInterrupt:
         code = INTERRUPTED
+    except BrokenPipeError:
+        code = FAILED
     except Exception as problem:
-        code = _fail(_known(problem), as_json="--json" in arguments)
+        code = _fail(_known(problem, arguments), as_json="--json" in arguments)
     if code == INTERRUPTED:
-        sys.stderr.write("interrupted; the same command again goes on from what has landed\n")
+        sys.stderr.write("interrupted; run the same command again to finish\n")
     return FAILED if _pipe_is_broken() else code
 
 
@@ -44,18 +46,23 @@ def _fail(problem: EventLakeError, *, as_json: bool) -> int:
     return USAGE if isinstance(problem, InvalidSettings) else FAILED
 
 
-def _known(problem: Exception) -> EventLakeError:
+def _known(problem: Exception, arguments: Sequence[str]) -> EventLakeError:
     """The failure as one of ours; an unforeseen one leaves its trace in a file."""
     if isinstance(problem, EventLakeError):
         return problem
     if isinstance(problem, PermissionError):
         return InsufficientPermissions(f"{problem.strerror}: {problem.filename}")
-    if isinstance(problem, _WRONG_PATH):
+    if isinstance(problem, _WRONG_PATH) and _was_given(str(problem.filename), arguments):
         return InvalidSettings(f"{problem.strerror}: {problem.filename}")
     return Internal(
         f"something unforeseen went wrong ({type(problem).__name__});"
         f" the details are in {_write_trace(problem)}"
     )
+
+
+def _was_given(path: str, arguments: Sequence[str]) -> bool:
+    """Whether a path is the user's own, or a folder on the way to it."""
+    return any(argument.startswith(path) for argument in arguments)
 
 
 def _write_trace(problem: Exception) -> str:

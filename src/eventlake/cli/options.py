@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from eventlake.model.settings import SourceSettings
     from eventlake.sample import SampleSpec
 
+LAKE = "lake"
+"""Where the lake is when nobody says."""
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress and no table.")]
 LakeRoot = Annotated[str, typer.Option(help="The lake's root folder.")]
@@ -25,7 +28,9 @@ Source = Annotated[str, typer.Option(help="The source's slug or id.")]
 def gathered(command: Callable[..., None]) -> Callable[..., None]:
     """Show typer the fields of a command's dataclass arguments as options of the command."""
     parameters = inspect.signature(command).parameters.values()
-    groups = {p.name: p.annotation for p in parameters if is_dataclass(p.annotation)}
+    groups: dict[str, Any] = {
+        p.name: p.annotation for p in parameters if is_dataclass(p.annotation)
+    }
 
     @wraps(command)
     def called(**given: Any) -> None:
@@ -64,38 +69,32 @@ class SourceOptions:
     source_id: Annotated[
         str | None, typer.Option(help="The source's id.", show_default="the slug")
     ] = None
-    workspace: Annotated[
-        str | None, typer.Option(help="The workspace's id.", show_default="default")
-    ] = None
-    date_partition: Annotated[
-        DatePartition | None,
-        typer.Option(help="How tables are partitioned.", show_default="day/hour"),
-    ] = None
-    naming: Annotated[
-        Naming | None,
-        typer.Option(help="How tables and columns are named.", show_default="warehouse"),
-    ] = None
+    workspace: Annotated[str, typer.Option(help="The workspace's id.")] = "default"
+    date_partition: Annotated[DatePartition, typer.Option(help="How tables are partitioned.")] = (
+        DatePartition.DAY_HOUR
+    )
+    naming: Annotated[Naming, typer.Option(help="How tables and columns are named.")] = (
+        Naming.WAREHOUSE
+    )
     database: Annotated[
         str | None, typer.Option(help="The catalog database.", show_default="from the slug")
     ] = None
     table_prefix: Annotated[
-        str | None, typer.Option(help="Put before every table's name.", show_default="none")
+        str | None, typer.Option(help="Put before every table's name, with a `_`.")
     ] = None
     partition_by_slug: Annotated[
         bool, typer.Option("--partition-by-slug", help="Use the slug, not the id, in paths.")
     ] = False
     dedup_days: Annotated[
-        int | None,
-        typer.Option(help="Days in which one message id counts once.", show_default="7"),
-    ] = None
+        int, typer.Option(help="Days either side in which one message id counts once.")
+    ] = 7
     skip_event: Annotated[
         list[str] | None,
-        typer.Option(help="An event to count and not store; may be repeated."),
+        typer.Option(metavar="EVENT", help="An event to count and not store; may be repeated."),
     ] = None
     max_columns: Annotated[
-        int | None,
-        typer.Option(help="Columns a table may have.", show_default="2000"),
-    ] = None
+        int, typer.Option(help="Columns a table may have before values are rescued.")
+    ] = 2000
 
     def settings(self) -> "SourceSettings":
         """The settings, checked; a wrong one is named."""
@@ -110,7 +109,7 @@ class SourceOptions:
 class RunOptions:
     """How a load runs and what it says."""
 
-    lake: LakeRoot = "lake"
+    lake: LakeRoot = LAKE
     suppress: Annotated[
         Path | None,
         typer.Option(

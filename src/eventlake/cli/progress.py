@@ -42,7 +42,8 @@ class Lines:
             self._stage, self._began = stage, now
         if fresh or (finished and not self._done) or now - self._said >= EVERY:
             self._said = now
-            self._out.write(f"{stage:<9}{_share(done, total)}{_pace(rows, now - self._began)}\n")
+            line = f"{stage:<9}{_share(done, total)}{_pace(rows, now - self._began)}"
+            self._out.write(line.rstrip() + "\n")
             self._out.flush()
         self._done = finished
 
@@ -56,11 +57,12 @@ class Live:
 
     def step(self, stage: str, done: int, total: int, rows: int) -> None:
         if stage not in self._tasks:
-            self._finish_all()
+            self.finish()
             self._tasks[stage] = self._bars.add_task(stage, total=None, rows=0)
         self._bars.update(self._tasks[stage], completed=done, total=total or None, rows=rows)
 
-    def _finish_all(self) -> None:
+    def finish(self) -> None:
+        """Fill the bars of stages that did not say how much there was to do."""
         for task in self._bars.tasks:
             if not task.finished:
                 self._bars.update(task.id, total=task.completed or 1, completed=task.completed or 1)
@@ -86,7 +88,9 @@ def progress(quiet: bool) -> Iterator[Steps]:
         yield Lines(sys.stderr)
     else:
         with _bars() as bars:
-            yield Live(bars)
+            live = Live(bars)
+            yield live
+            live.finish()
 
 
 def _bars() -> Progress:

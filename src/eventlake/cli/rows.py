@@ -1,12 +1,14 @@
 """Rows as exact text: JSON, JSON lines, CSV."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import msgspec
     import pyarrow as pa
 
 BATCH = 10_000
@@ -24,9 +26,7 @@ class Form(StrEnum):
 
 def to_json(value: object) -> str:
     """One JSON value: decimals digit for digit, moments in ISO form."""
-    import msgspec
-
-    return msgspec.json.encode(value, enc_hook=_plain).decode()
+    return _encoder().encode(value).decode()
 
 
 def to_text(value: object) -> str:
@@ -51,6 +51,12 @@ def objects_of(table: "pa.Table") -> Iterator[dict[str, Any]]:
     return (dict(zip(names, row, strict=True)) for row in rows_of(table))
 
 
+def records(found: "pa.Table | Iterable[Mapping[str, Any]]") -> list[dict[str, Any]]:
+    """Rows as objects of text; bytes that are no UTF-8 are spelt out."""
+    rows = found.to_pylist() if hasattr(found, "to_pylist") else found
+    return [{key: _decoded(value) for key, value in row.items()} for row in rows]
+
+
 def unique(names: Sequence[str]) -> list[str]:
     taken: dict[str, None] = {}
     for name in names:
@@ -70,11 +76,22 @@ def json_lines(table: "pa.Table") -> Iterator[str]:
     return map(to_json, objects_of(table))
 
 
+def _decoded(value: object) -> object:
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
+
+
 def _cell(value: object) -> str:
     if value is None:
         return ""
     text = to_text(value)
     return '"' + text.replace('"', '""') + '"' if _NEEDS_QUOTES.search(text) else text
+
+
+@cache
+def _encoder() -> "msgspec.json.Encoder":
+    import msgspec
+
+    return msgspec.json.Encoder(enc_hook=_plain, decimal_format="number")
 
 
 def _plain(value: Any) -> object:

@@ -86,6 +86,7 @@ _DIRECT = {
     (Kind.BOOL, Type.BOOLEAN): _same,
     (Kind.BOOL, Type.STRING): lambda array: array.cast(pa.string()),
     (Kind.STRING, Type.STRING): _same,
+    (Kind.TIME, Type.TIMESTAMP): _same,
 }
 
 

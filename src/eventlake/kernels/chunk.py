@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from eventlake.kernels.cast import ARROW, cast_column, json_text, observe_column, observe_text
 from eventlake.kernels.parse import Kind, Kinds, Parsed, parse
+from eventlake.kernels.times import MICROS, as_micros
 from eventlake.model.layout import DatePartition
 from eventlake.model.naming import RESCUED, Call, Leaf, Naming, Path, leaf
 from eventlake.model.schema import standard_columns
@@ -22,6 +23,7 @@ RESCUE = "rescue"
 LOOSE = "loose"
 """Another, of values whose columns are too many to be made here: `[[path, text, column], …]`."""
 MAX_SPARSE = 500
+RECEIVED = "received_at"
 
 _KNOWN_NUMBERS = (Type.DECIMAL, Type.STRING)
 
@@ -123,10 +125,24 @@ def build_chunk(lines: list[bytes], received: np.ndarray, reader: TableReader) -
     parsed = _parse_uncrowded(lines, reader)
     rescues, loose = Rescues(), Loose()
     physicals = [*_dense(parsed, reader), *_sparse(parsed, reader, rescues, loose)]
-    physicals = list(_settled(physicals, received, reader, rescues))
+    physicals = [
+        _received(received, reader),
+        *_settled(physicals, received, reader, rescues),
+    ]
     loose.settle(rescues)
     batch = _batch(physicals, {RESCUE: rescues.by_row, LOOSE: loose.by_row()}, len(lines))
     return Chunk(batch, [*_seen(physicals, reader), *loose.seen()])
+
+
+def _received(received: np.ndarray, reader: TableReader) -> Physical:
+    """The first column of every chunk; routing has read it already."""
+    source = next(one for one in reader.own.values() if one.column == RECEIVED)
+    return Physical(source, Kind.TIME, pa.array(received).cast(MICROS))
+
+
+def received_in(batch: pa.RecordBatch) -> np.ndarray:
+    """When each row of a chunk was received, in microseconds."""
+    return as_micros(batch.column(0))
 
 
 def _parse_uncrowded(lines: list[bytes], reader: TableReader) -> Parsed:
@@ -229,7 +245,7 @@ def _settled(
     for column, claims in columns.items():
         if column in reader.reserved:
             own = [claim for claim in claims if reader.is_own(claim.leaf)]
-            yield from own
+            yield from () if column == RECEIVED else own
             if len(own) < len(claims):
                 held = _held(column, own, received, reader)
                 _rescue_unequal([c for c in claims if c not in own], held, reader, rescues)

@@ -10,15 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventlake.kernels.cast import ARROW, cast_column
-from eventlake.kernels.chunk import LOOSE, RESCUE, Physical, Rescues, scatter
+from eventlake.kernels.chunk import LOOSE, RECEIVED, RESCUE, Physical, Rescues, scatter
 from eventlake.kernels.jsontext import encode
 from eventlake.kernels.parse import Kind
 from eventlake.kernels.times import as_micros
 from eventlake.model.naming import RESCUED, Leaf
 from eventlake.model.schema import Column, TableSchema
 from eventlake.model.types import Type
-
-RECEIVED = "received_at"
 
 
 class Rows(NamedTuple):

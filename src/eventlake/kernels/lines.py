@@ -103,8 +103,9 @@ def _decompress(open_file: Open, start: Callable[[], Any], name: str) -> Iterato
 
 def _frames(pieces: Iterator[bytes], start: Callable[[], Any]) -> Iterator[tuple[int, bytes]]:
     """Each output with how many pieces were read whole before; a file may hold many frames."""
+    frame = start()
     for done, piece in enumerate(pieces):
-        frame, data = (start() if done == 0 or frame.eof else frame), piece
+        data = piece
         while data:
             if frame.eof:
                 frame, data = start(), data.lstrip(b"\0")  # frames may have padding between them

@@ -61,13 +61,16 @@ class Kind(StrEnum):
     STRING = "string"
     STRINGS = "strings"
     """Arrays of strings; they leave the parser as their JSON text."""
+    TIME = "time"
+    """Moments; only `receivedAt` travels so, as every event has been checked for it."""
     JSON = "json"
     """Text of any kind of value: compact JSON."""
 
 
+_DOUBLE = pa.float64()
 _ARROW = {
     Kind.INT: pa.int64(),
-    Kind.NUMBER: pa.float64(),
+    Kind.NUMBER: _DOUBLE,
     Kind.BOOL: pa.bool_(),
     Kind.STRING: pa.string(),
     Kind.STRINGS: pa.list_(pa.string()),
@@ -91,7 +94,7 @@ class Kinds:
     def awkward(self) -> list[Path]:
         return [path for path, kind in self.of.items() if kind is Kind.JSON]
 
-    def schema(self, *kinds: Kind, number: pa.DataType = pa.float64()) -> pa.Schema:
+    def schema(self, *kinds: Kind, number: pa.DataType = _DOUBLE) -> pa.Schema:
         """The explicit schema for the paths of these kinds."""
         types = {**_ARROW, Kind.NUMBER: number}
         return _nested({path: types[kind] for path, kind in self.of.items() if kind in kinds})

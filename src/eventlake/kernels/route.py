@@ -101,6 +101,7 @@ class Pile:
 class Aside:
     """Events of a table that were counted and not kept."""
 
+    call: Call
     suppressed: int = 0
     skipped: int = 0
 
@@ -172,8 +173,9 @@ class Router:
     def _set_aside(self, routing: Routing, line: bytes, place: int) -> None:
         if line.count(b"{") + line.count(b"[") > MAX_LEVELS and not self._examined(line, place):
             return
-        table = self.rules.table(_CALLS[routing.type], routing.event or "")
-        aside = self.aside.setdefault(table, Aside())
+        call = _CALLS[routing.type]
+        table = self.rules.table(call, routing.event or "")
+        aside = self.aside.setdefault(table, Aside(call))
         if routing.userId in self.rules.suppressed:
             aside.suppressed += 1
         else:

@@ -1,4 +1,4 @@
-"""Names: event to table, path to column, source to database. Pure and cached: few names, many uses."""
+"""Names: event to table, path to column, source to database. Cached: few names, many uses."""
 
 import hashlib
 import re

@@ -37,14 +37,14 @@ class SourceSettings(Value):
     ] = False
     dedup_days: Annotated[
         int,
-        Field(ge=0, le=3650, description="Days either side in which one message id counts once"),
+        Field(ge=0, le=3650, description="Days either side in which an id counts once"),
     ] = 7
     skip_events: Annotated[
         tuple[str, ...], Field(description="Events, or tables, that are counted and not stored")
     ] = ()
     max_columns: Annotated[
         int,
-        Field(ge=1, le=100_000, description="Columns a table may have before values are rescued"),
+        Field(ge=1, le=100_000, description="Columns a table may have; more is rescued"),
     ] = 2000
 
     @model_validator(mode="before")

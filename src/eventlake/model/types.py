@@ -214,7 +214,7 @@ _FROM_NUMBER = {
     Type.DECIMAL: _to_decimal,
     Type.BIGINT: _number_to_bigint,
     Type.BOOLEAN: _number_to_boolean,
-    Type.TIMESTAMP: lambda text: MISFIT,
+    Type.TIMESTAMP: lambda _: MISFIT,
 }
 _FROM_STRING = {
     Type.STRING: lambda text: Cast(text, False),

@@ -1,0 +1,134 @@
+"""The rows of the result: which tool, on which events, how often, and what came out."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from bench.folders import scratch
+from bench.measure import BenchError
+from bench.tools import SOURCE, Timed, convert, load
+from bench.workload import Workload, tenth_of, workload
+
+INDEX_IDS = 20
+"""Ids in the index of the second load, for each event that it loads."""
+MEMORY_TIMES = 5
+
+
+@dataclass(frozen=True)
+class Row:
+    """A tool on a workload; times are medians, memory is the worst of all runs."""
+
+    name: str
+    label: str
+    events: Workload
+    runs: tuple[Timed, ...] = ()
+    error: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        """For the whole workload, also where only a part of it was run."""
+        return self._median("seconds", self.events.scale)
+
+    @property
+    def start_up(self) -> float | None:
+        return self._median("start_up")
+
+    @property
+    def wall(self) -> float | None:
+        return self._median("wall")
+
+    @property
+    def rate(self) -> float | None:
+        """Events a second, duplicates included."""
+        return self.events.lines * self.events.scale / self.seconds if self.seconds else None
+
+    @property
+    def peak(self) -> int | None:
+        return max((run.peak for run in self.runs), default=None)
+
+    def _median(self, what: str, scale: int = 1) -> float | None:
+        values = [getattr(run, what) for run in self.runs if getattr(run, what) is not None]
+        return median(values) * scale if values else None
+
+
+def make_row(name: str, events: int, repeat: int) -> Row:
+    """Run one row of the table; a tool that fails gives a row that says so."""
+    label, given, again = _RECIPES[name]
+    events_of_row = given(events)
+    events_of_row.warm()
+    try:
+        return Row(name, label, events_of_row, tuple(again(events_of_row, repeat)))
+    except BenchError as problem:
+        return Row(name, label, events_of_row, error=str(problem))
+
+
+def _loads(events: Workload, repeat: int) -> list[Timed]:
+    return [_load_fresh(events) for _ in range(repeat)]
+
+
+def _load_fresh(events: Workload) -> Timed:
+    with scratch() as folder:
+        return load(events, folder / "lake")
+
+
+def _conversions(tool: str, events: Workload, repeat: int) -> list[Timed]:
+    return [convert(tool, events) for _ in range(repeat)]
+
+
+def _second_loads(events: Workload, repeat: int) -> list[Timed]:
+    """Each into its own copy of a lake that has landed much before."""
+    from bench import index
+
+    with scratch() as folder:
+        first = workload(events.distinct)
+        load(first, folder / "lake")
+        index.grow(folder / "lake", SOURCE, ids=INDEX_IDS * events.distinct - first.distinct)
+        return [_load_into_copy(events, folder / "lake", folder / "copy") for _ in range(repeat)]
+
+
+def _load_into_copy(events: Workload, lake: Path, copy: Path) -> Timed:
+    shutil.copytree(lake, copy)
+    try:
+        return load(events, copy)
+    finally:
+        shutil.rmtree(copy)
+
+
+def _tenth(events: int) -> Workload:
+    return tenth_of(workload(events))
+
+
+Recipe = tuple[str, Callable[[int], Workload], Callable[[Workload, int], list[Timed]]]
+
+_RECIPES: dict[str, Recipe] = {
+    "eventlake": ("eventlake load", workload, _loads),
+    "duckdb": ("DuckDB, as it comes", workload, partial(_conversions, "duckdb")),
+    "duckdb_typed": (
+        "DuckDB, all typed",
+        workload,
+        partial(_conversions, "duckdb_typed"),
+    ),
+    "spark": ("plain Spark", workload, partial(_conversions, "spark")),
+    "dlt": ("dlt (tenth, scaled)", _tenth, partial(_conversions, "dlt")),
+    "types": ("load, 1,000 types", partial(workload, types=1000), _loads),
+    "index": ("load, large index", partial(workload, seed=8), _second_loads),
+    "memory": (
+        "load, 5 x events",
+        lambda events: workload(MEMORY_TIMES * events),
+        _loads,
+    ),
+}
+
+STEPS: dict[str, tuple[str, ...]] = {
+    "eventlake": ("eventlake",),
+    "duckdb": ("duckdb", "duckdb_typed"),
+    "spark": ("spark",),
+    "dlt": ("dlt",),
+    "types": ("eventlake", "types"),
+    "index": ("eventlake", "index"),
+    "memory": ("eventlake", "memory"),
+}
+"""What may be asked for, and the rows that it needs."""

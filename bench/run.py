@@ -1,0 +1,52 @@
+"""The benchmark from its options to its result."""
+
+import argparse
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from bench import show
+from bench.rows import STEPS, make_row
+from bench.targets import Rows
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Run what is asked for, show it and write it; 1 when a tool failed."""
+    asked = _options(given)
+    console = Console()
+    rows: Rows = {}
+    for name in _row_names(asked.only):
+        with console.status(f"{name} …"):
+            rows[name] = make_row(name, asked.events, asked.repeat)
+        console.print(f"{rows[name].label}: {_outcome(rows, name)}", highlight=False)
+    show.show(console, rows)
+    show.write(rows, asked.events, asked.repeat)
+    return int(any(row.error for row in rows.values()))
+
+
+def _options(given: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--events", type=int, default=1_000_000, help="events to load")
+    parser.add_argument(
+        "--only", type=_steps, default=list(STEPS), help=f"some of {','.join(STEPS)}"
+    )
+    parser.add_argument("--repeat", type=int, default=1, help="runs of each, for medians")
+    return parser.parse_args(given)
+
+
+def _steps(text: str) -> list[str]:
+    asked = text.split(",")
+    unknown = sorted(set(asked) - STEPS.keys())
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown)} is none of: {', '.join(STEPS)}")
+    return asked
+
+
+def _row_names(steps: Sequence[str]) -> list[str]:
+    """The rows of the steps, each once, in the order they are defined."""
+    return list(dict.fromkeys(row for step in STEPS if step in steps for row in STEPS[step]))
+
+
+def _outcome(rows: Rows, name: str) -> str:
+    seconds = rows[name].seconds
+    return "failed" if seconds is None else f"{seconds:.1f} s"

@@ -1,0 +1,79 @@
+"""The targets of the loader, on 2 cores, and whether they were reached."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.rows import Row
+
+Rows = dict[str, Row]
+GIGABYTE = 10**9
+
+
+@dataclass(frozen=True)
+class Target:
+    """A figure with its bound: at least `least`, or at most `most`."""
+
+    name: str
+    figure: Callable[[Rows], float | None]
+    least: float | None = None
+    most: float | None = None
+    unit: str = "x"
+
+    @property
+    def bound(self) -> str:
+        return f"≥ {self.least:g}" if self.least is not None else f"≤ {self.most:g}"
+
+    def verdict(self, rows: Rows) -> str:
+        got = self.figure(rows)
+        if got is None:
+            return "not measured"
+        low = self.least is None or got >= self.least
+        high = self.most is None or got <= self.most
+        return "reached" if low and high else "missed"
+
+
+def times(rows: Rows, name: str) -> float | None:
+    """How many times the seconds of the first load another row took.
+
+    Of a peer on the same events, that is our events/s over theirs.
+    """
+    return _ratio(_seconds(rows, name), _seconds(rows, "eventlake"))
+
+
+def peak(rows: Rows, *names: str) -> float | None:
+    """The largest memory of several rows, in GB; only when all were measured."""
+    peaks = [rows[name].peak if name in rows else None for name in names]
+    known = [one for one in peaks if one is not None]
+    return max(known) / GIGABYTE if len(known) == len(names) else None
+
+
+def _seconds(rows: Rows, name: str) -> float | None:
+    return rows[name].seconds if name in rows else None
+
+
+def _ratio(top: float | None, bottom: float | None) -> float | None:
+    return top / bottom if top and bottom else None
+
+
+TARGETS = (
+    Target("events/s against DuckDB's bare conversion", lambda r: times(r, "duckdb"), least=0.8),
+    Target("events/s against plain Spark", lambda r: times(r, "spark"), least=4.5),
+    Target("events/s against dlt", lambda r: times(r, "dlt"), least=8),
+    Target("1,000 event types against 100", lambda r: times(r, "types"), most=1.5),
+    Target(
+        "second load, large index, against the first",
+        lambda r: times(r, "index"),
+        most=1.5,
+    ),
+    Target(
+        "peak memory of all processes, both sizes",
+        lambda r: peak(r, "eventlake", "memory"),
+        most=6,
+        unit="GB",
+    ),
+    Target(
+        "peak memory with five times the events",
+        lambda r: _ratio(peak(r, "memory"), peak(r, "eventlake")),
+        most=1.3,
+    ),
+)

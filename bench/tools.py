@@ -1,0 +1,109 @@
+"""One timed run of each tool, with what it landed."""
+
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from bench.folders import scratch
+from bench.measure import BenchError, Ran, run
+from bench.workload import Workload
+
+SOURCE = "bench"
+CLI = "eventlake.cli.main"
+LAKE_DATA = "segment-data/data"
+
+
+@dataclass(frozen=True)
+class Landed:
+    """The Parquet files of a folder."""
+
+    files: int
+    rows: int
+    bytes: int
+
+    def __sub__(self, before: "Landed") -> "Landed":
+        ours, theirs = asdict(self), asdict(before)
+        return Landed(**{key: ours[key] - theirs[key] for key in ours})
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One run: `seconds` from the moment the tool is up, `wall` the whole process."""
+
+    seconds: float
+    wall: float
+    peak: int
+    landed: Landed
+    start_up: float | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+def load(events: Workload, lake: Path) -> Timed:
+    """`eventlake load` as a user runs it."""
+    before = landed(lake / LAKE_DATA)
+    command = ["load", str(events.folder), "--source", SOURCE, "--lake", str(lake), "--json"]
+    ran = run([sys.executable, "-m", CLI, *command])
+    timings = _timings(ran)
+    after = landed(lake / LAKE_DATA)
+    return _checked(
+        Timed(
+            seconds=timings["total"],
+            start_up=timings["spark_start"],
+            wall=ran.wall,
+            peak=ran.peak,
+            landed=after - before,
+            details=timings,
+        ),
+        events.distinct,
+    )
+
+
+def convert(tool: str, events: Workload) -> Timed:
+    """A peer on the same files, its output thrown away."""
+    with scratch() as out:
+        ran = run([sys.executable, "-m", "bench.peers", tool, str(events.folder), str(out)])
+        known = {"seconds", "start_up"}
+        return _checked(
+            Timed(
+                seconds=ran.answer["seconds"],
+                start_up=ran.answer.get("start_up"),
+                wall=ran.wall,
+                peak=ran.peak,
+                landed=landed(out / "tables"),
+                details={key: value for key, value in ran.answer.items() if key not in known},
+            ),
+            events.lines,
+        )
+
+
+def landed(folder: Path) -> Landed:
+    """What lies in a folder, counted from the files' own footers."""
+    files = sorted(folder.rglob("*.parquet"))
+    return Landed(
+        files=len(files),
+        rows=sum(pq.read_metadata(path).num_rows for path in files if _is_event_table(path)),
+        bytes=sum(path.stat().st_size for path in files),
+    )
+
+
+def _is_event_table(path: Path) -> bool:
+    """dlt also writes tables of its own and one for each list, named `parent__list`."""
+    return not path.parent.name.startswith("_dlt_") and "__" not in path.parent.name
+
+
+def _timings(ran: Ran) -> dict[str, Any]:
+    timings = ran.answer.get("timings") or {}
+    missing = {"total", "spark_start"} - timings.keys()
+    if missing:
+        raise BenchError(f"eventlake load --json gave no timings.{', timings.'.join(missing)}")
+    return dict(timings)
+
+
+def _checked(timed: Timed, expected: int) -> Timed:
+    """A tool that lost or doubled events has not done the work that was timed."""
+    if timed.landed.rows != expected:
+        raise BenchError(f"landed {timed.landed.rows:,} rows where {expected:,} were due")
+    return timed

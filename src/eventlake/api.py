@@ -1,0 +1,238 @@
+"""EventLake from Python: the same words as the command line, returning values."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import Field
+
+from eventlake import archive
+from eventlake.errors import EventLakeError, Internal, InvalidSettings
+from eventlake.lakes.local import local_lake
+from eventlake.ledger import Ledger, sources
+from eventlake.model.catalog import CatalogTable
+from eventlake.model.commit import Commit, Counts, TableCommit
+from eventlake.model.layout import QUARANTINE, REPORTS
+from eventlake.model.schema import Column
+from eventlake.model.settings import SourceSettings
+from eventlake.model.values import Value
+from eventlake.pipeline.finish import Finished
+from eventlake.pipeline.finish import Lake as Parts
+from eventlake.pipeline.plan import make_plan, recover
+from eventlake.pipeline.sync import Run, sync
+from eventlake.ports import Progress, Silent
+from eventlake.query import QueryTable, run_query, run_spark_query
+from eventlake.runners.local import LocalRunner, log_path
+from eventlake.verify import Verification, verify
+
+
+class LoadResult(Value):
+    """What a load did."""
+
+    run_id: str = ""
+    status: str
+    message: str = ""
+    source: str
+    lake: str
+    counts: Counts = Counts()
+    tables: tuple[TableCommit, ...] = ()
+    files: int = 0
+    already_loaded: int = 0
+    passed_over: tuple[str, ...] = ()
+    timings: dict[str, float] = Field(default_factory=dict)
+    report: str = ""
+
+
+def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
+    paths: Sequence[str | Path],
+    *,
+    lake: str | Path,
+    settings: SourceSettings,
+    master: str = "local[*]",
+    keep_raw: bool = False,
+    suppressed: Iterable[str] = (),
+    progress: Progress | None = None,
+) -> LoadResult:
+    """Land the events of raw logs that were not loaded before."""
+    progress = progress or Silent()
+    parts = local_lake(lake)
+    ledger = Ledger(parts.store, settings.folder)
+    progress.step("plan", 0, 1, 0)
+    found = archive.find(paths)
+    dead = recover(parts, ledger, progress)
+    inputs = archive.keep(found.inputs, parts.store, settings.folder) if keep_raw else found.inputs
+    plan = make_plan(parts, ledger, settings, inputs)
+    said = {
+        "source": settings.source,
+        "lake": parts.store.root,
+        "files": len(plan.inputs),
+        "already_loaded": len(inputs) - len(plan.inputs),
+        "passed_over": found.passed_over,
+    }
+    if not plan.inputs:
+        return LoadResult(status="nothing", message=_nothing(len(inputs)), **said)
+    runner = LocalRunner(master)
+    run = Run(parts, ledger, runner, plan, progress, frozenset(suppressed), dead)
+    began = perf_counter()
+    progress.step("start", 0, 1, 0)
+    runner.session()
+    started = perf_counter()
+    commit, finished = _guarded(run)
+    run.timings |= {"spark_start": started - began, "total": perf_counter() - started}
+    return _result(commit, finished, said, run.timings)
+
+
+def _nothing(files: int) -> str:
+    if not files:
+        return "nothing to load: no raw logs (.gz, .zst, .json, .jsonl, .ndjson, .log) were found"
+    return f"nothing to load: {files} file{'s' * (files != 1)} were loaded before"
+
+
+def _guarded(run: Run) -> tuple[Commit, Finished]:
+    try:
+        return sync(run)
+    except EventLakeError as problem:
+        if isinstance(problem, Internal):
+            raise Internal(f"{problem}; Spark's log is {log_path()}") from problem
+        raise
+
+
+def _result(
+    commit: Commit, finished: Finished, said: dict[str, Any], timings: dict[str, float]
+) -> LoadResult:
+    problem = finished.problems.first
+    return LoadResult(
+        run_id=commit.run_id,
+        status="partial" if problem else "finished",
+        message=problem[0] if problem else "",
+        counts=commit.counts,
+        tables=commit.tables,
+        timings={stage: round(seconds, 3) for stage, seconds in timings.items()},
+        report=finished.report,
+        **said,
+    )
+
+
+class TableInfo(Value):
+    """A table of a lake, with its size."""
+
+    database: str
+    name: str
+    source: str
+    columns: tuple[Column, ...]
+    partition_columns: tuple[str, ...]
+    partitions: int
+    rows: int
+    files: int
+    bytes: int
+
+
+def open_lake(lake: str | Path) -> "Lake":
+    """A lake to look into."""
+    return Lake(local_lake(lake))
+
+
+@dataclass(frozen=True)
+class Lake:
+    """What a lake holds, and what it says to a query."""
+
+    parts: Parts
+
+    def tables(self) -> list[TableInfo]:
+        """Every table, by database and name."""
+        known = sorted(self.parts.catalog.tables(), key=lambda t: (t.database, t.name))
+        return [self._info(table) for table in known]
+
+    def schema(self, name: str) -> TableInfo:
+        """One table, named `database.table`."""
+        database, _, table = name.partition(".")
+        found = self.parts.catalog.table(database, table)
+        if found is None:
+            raise InvalidSettings(f"there is no table {name!r}: {self._known_tables()}")
+        return self._info(found)
+
+    def query(self, sql: str, engine: str = "duckdb", master: str = "local[*]") -> pa.Table:
+        """What DuckDB, or Spark, answers to a query over the lake's tables."""
+        tables = [self._queried(table) for table in self.parts.catalog.tables()]
+        if engine == "spark":
+            return run_spark_query(LocalRunner(master).session(), tables, sql)
+        if engine != "duckdb":
+            raise InvalidSettings(f"engine is {engine!r}: choose one of duckdb, spark")
+        return run_query(tables, sql)
+
+    def reports(self, source: str) -> list[dict[str, Any]]:
+        """The lines of every report of a source, oldest run first."""
+        folder = self._folder(source)
+        mine = f"/source={folder}/"
+        paths = sorted(o.path for o in self.parts.store.objects(REPORTS) if mine in o.path)
+        texts = (self.parts.store.read(path).decode() for path in paths)
+        return [json.loads(line) for text in texts for line in text.splitlines()]
+
+    def quarantine(self, source: str) -> pa.Table:
+        """The lines that were no events, with their reasons."""
+        prefix = f"{QUARANTINE}/{self._folder(source)}"
+        paths = sorted(found.path for found in self.parts.store.objects(prefix))
+        tables = [pq.read_table(self.parts.store.open(path), partitioning=None) for path in paths]
+        return pa.concat_tables(tables) if tables else pa.table({})
+
+    def verify(self, source: str) -> Verification:
+        """An independent comparison of the archive with the tables."""
+        return verify(Path(self.parts.store.root), source)
+
+    def _folder(self, source: str) -> str:
+        known = {}
+        for folder in sources(self.parts.store):
+            settings = Ledger(self.parts.store, folder).state().settings
+            if settings:
+                known |= {settings.source: folder, settings.source_id: folder}
+        if source not in known:
+            names = ", ".join(sorted(known)) or "none yet"
+            raise InvalidSettings(f"there is no source {source!r} in this lake; known: {names}")
+        return known[source]
+
+    def _known_tables(self) -> str:
+        names = sorted(f"{t.database}.{t.name}" for t in self.parts.catalog.tables())
+        if not names:
+            return "the lake has no tables yet"
+        return f"known are {', '.join(names[:10])}{' …' if len(names) > 10 else ''}"
+
+    def _files(self, table: CatalogTable) -> list[str]:
+        found = self.parts.store.objects(table.location)
+        return sorted(o.path for o in found if o.path.endswith(".parquet"))
+
+    def _info(self, table: CatalogTable) -> TableInfo:
+        paths = self._files(table)
+        notes = [pq.read_metadata(self.parts.store.open(path)) for path in paths]
+        sizes = {o.path: o.size for o in self.parts.store.objects(table.location)}
+        return TableInfo(
+            database=table.database,
+            name=table.name,
+            source=table.source,
+            columns=table.columns,
+            partition_columns=table.partition_columns,
+            partitions=len({path.rpartition("/")[0] for path in paths}),
+            rows=sum(note.num_rows for note in notes),
+            files=len(paths),
+            bytes=sum(sizes[path] for path in paths),
+        )
+
+    def _queried(self, table: CatalogTable) -> QueryTable:
+        root = Path(self.parts.store.root)
+        return QueryTable(
+            database=table.database,
+            name=table.name,
+            columns=[(column.name, str(column.type)) for column in table.columns],
+            partition_columns=table.partition_columns,
+            files=[(str(root / path), _partition(path)) for path in self._files(table)],
+        )
+
+
+def _partition(path: str) -> dict[str, str]:
+    """`…/segment_type=orders/day=2026-11-01/hr=07/x.parquet` → day and hr."""
+    parts = (part.partition("=") for part in path.split("/")[:-1] if "=" in part)
+    return {column: value for column, _, value in parts if column != "segment_type"}

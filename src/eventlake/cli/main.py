@@ -1,0 +1,204 @@
+"""The command line: thin shells over the Python API.
+
+Whatever is slow to import is imported by the command that needs it, so that --help is instant.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from eventlake.cli import show
+from eventlake.cli.failures import FAILED, FINISHED, PARTIAL, guarded
+from eventlake.cli.options import (
+    LAKE,
+    AsJson,
+    LakeRoot,
+    Quiet,
+    RunOptions,
+    SampleOptions,
+    Source,
+    SourceOptions,
+    gathered,
+)
+from eventlake.cli.progress import progress
+from eventlake.cli.rows import Form, objects_of, records, to_json
+
+EXIT_CODES = {"failed": FAILED, "partial": PARTIAL}
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Land customer events in a data lake that you own.",
+    epilog="Exit codes: 0 finished, 1 failed, 2 usage, 3 partial, 130 interrupted.",
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is for the caller to pass on."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    return guarded(lambda: app(given, prog_name="eventlake"), given)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        show.write(f"eventlake {version('eventlake')}")
+        raise typer.Exit
+
+
+@app.callback()
+def eventlake(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Land customer events in a data lake that you own."""
+
+
+@app.command()
+@gathered
+def sample(
+    options: SampleOptions,
+    out: Annotated[Path, typer.Option(help="The folder to write into.")] = Path("raw"),
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make realistic events of a shop.
+
+    They are written as gzip files of JSON lines. Equal options give identical files.
+    """
+    from eventlake.sample import make_sample
+
+    spec, done = options.spec(), 0
+    with progress(quiet) as steps:
+
+        def wrote(events: int) -> None:
+            nonlocal done
+            done += events
+            steps.step("sample", done, spec.events, done)
+
+        made = make_sample(spec, out, wrote)
+    show.answer(made, as_json, show.sample)
+
+
+@app.command()
+@gathered
+def load(
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH", help="Files, folders and globs of raw events."),
+    ],
+    source: SourceOptions,
+    run: RunOptions,
+) -> None:
+    """Land raw events as typed tables.
+
+    One table for each event type, partitioned by the time of receipt, without duplicates. Files
+    that were loaded before are left out; the files themselves stay where they are.
+    """
+    settings, suppressed = source.settings(), run.suppressed()
+    from eventlake import api
+
+    with progress(run.quiet) as steps:
+        result = api.load(
+            paths,
+            lake=run.lake,
+            settings=settings,
+            master=run.master,
+            keep_raw=run.keep_raw,
+            suppressed=suppressed,
+            progress=steps,
+        )
+    show.answer(result, run.as_json, show.load_summary if run.quiet else show.load_result)
+    show.load_remark(result)
+    raise typer.Exit(EXIT_CODES.get(result.status, FINISHED))
+
+
+@app.command()
+def tables(lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
+    """Show the tables of a lake."""
+    from eventlake.api import open_lake
+
+    show.answer(open_lake(lake).tables(), as_json, show.tables)
+
+
+@app.command()
+def schema(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="A table, as database.table.")],
+    lake: LakeRoot = LAKE,
+    as_json: AsJson = False,
+) -> None:
+    """Show the columns of a table and their types."""
+    from eventlake.api import open_lake
+
+    show.answer(open_lake(lake).schema(table), as_json, show.schema)
+
+
+@app.command()
+def query(
+    sql: Annotated[
+        str, typer.Argument(metavar="SQL", help="One query over tables named database.table.")
+    ],
+    lake: LakeRoot = LAKE,
+    engine: Annotated[
+        Literal["duckdb", "spark"], typer.Option(help="What answers the query.")
+    ] = "duckdb",
+    form: Annotated[Form, typer.Option("--format", help="How rows are printed.")] = Form.TABLE,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a SQL query over the lake's tables.
+
+    Quote names that begin with a digit: web."2fa_enabled".
+    """
+    from eventlake.api import open_lake
+
+    found = open_lake(lake).query(sql, engine=engine)
+    if as_json:
+        show.write(to_json(list(objects_of(found))))
+    else:
+        show.query_answer(found, form)
+
+
+@app.command()
+def reports(source: Source, lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
+    """Show what each load of a source did."""
+    from eventlake.api import open_lake
+
+    show.answer(open_lake(lake).reports(source), as_json, show.reports)
+
+
+@app.command()
+def quarantine(source: Source, lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
+    """Show the lines that were no events."""
+    from eventlake.api import open_lake
+
+    show.answer(records(open_lake(lake).quarantine(source)), as_json, show.quarantine)
+
+
+@app.command()
+def verify(
+    source: Source, lake: LakeRoot = LAKE, as_json: AsJson = False, quiet: Quiet = False
+) -> None:
+    """Compare the tables with the raw events.
+
+    The raw files are read again by a second implementation; what is missing, extra, doubled or in
+    the wrong place is named, and the exit code is 1.
+    """
+    from eventlake.verify import verify as verified
+
+    found = verified(Path(lake), source, None if quiet else show.remark)
+    if as_json:
+        show.write(to_json({"ok": found.ok, **found.model_dump()}))
+    else:
+        show.verification(found)
+    raise typer.Exit(FINISHED if found.ok else FAILED)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

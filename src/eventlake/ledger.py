@@ -1,0 +1,186 @@
+"""The append-only log of a source's commits: the only place where something becomes true."""
+
+import os
+import socket
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Self
+
+from pydantic import Field
+
+from eventlake.model.commit import Commit, IdFile, Input
+from eventlake.model.layout import LEDGER, STAGE, stage_path
+from eventlake.model.schema import TableSchema
+from eventlake.model.settings import SourceSettings
+from eventlake.model.values import Value
+from eventlake.stores import Store
+
+SNAPSHOT_EVERY = 50
+
+
+class State(Value):
+    """All that the commits up to a sequence say, folded."""
+
+    sequence: int = 0
+    settings: SourceSettings | None = None
+    inputs: frozenset[tuple[str, str]] = frozenset()
+    tables: dict[str, TableSchema] = Field(default_factory=dict)
+    ids: tuple[IdFile, ...] = ()
+    runs: dict[str, int] = Field(default_factory=dict)
+
+    def after(self, sequence: int, commit: Commit) -> "State":
+        loaded = {identity for one in commit.inputs for identity in one.identities}
+        # A table begins with its first row; one whose events were all left out is not there yet.
+        made = [done for done in commit.tables if done.files or done.table.name in self.tables]
+        return State(
+            sequence=sequence,
+            settings=commit.settings,
+            inputs=self.inputs | loaded,
+            tables=self.tables | {done.table.name: done.table for done in made},
+            ids=self.ids + commit.ids,
+            runs={**self.runs, commit.run_id: sequence},
+        )
+
+    def has_loaded(self, one: Input) -> bool:
+        return any(identity in self.inputs for identity in one.identities)
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The commits of one source in one lake."""
+
+    store: Store
+    folder: str
+
+    @property
+    def path(self) -> str:
+        return f"{LEDGER}/{self.folder}"
+
+    def state(self) -> State:
+        """What is true now."""
+        state = self._snapshot()
+        for sequence, commit in self.since(state.sequence):
+            state = state.after(sequence, commit)
+        return state
+
+    def since(self, sequence: int) -> list[tuple[int, Commit]]:
+        """The commits after a sequence, in order."""
+        _, names = self.store.names(self.path)
+        numbers = (int(name.removesuffix(".json")) for name in names)
+        return [(number, self.commit(number)) for number in numbers if number > sequence]
+
+    def commit(self, sequence: int) -> Commit:
+        return Commit.from_json(self.store.read(self._name(sequence)))
+
+    def append(self, sequence: int, commit: Commit) -> bool:
+        """Make a commit true; False if its sequence is taken."""
+        return self.store.create(self._name(sequence), commit.to_json())
+
+    def snapshot(self) -> None:
+        """Write the folded state down now and then, so that nobody has to fold from the start."""
+        _, names = self.store.names(self.path)
+        folded = self._snapshot().sequence
+        if names and int(names[-1].removesuffix(".json")) - folded >= SNAPSHOT_EVERY:
+            state = self.state()
+            self.store.write(f"{self.path}/snapshots/{state.sequence:012d}.json", state.to_json())
+
+    def _snapshot(self) -> State:
+        _, names = self.store.names(f"{self.path}/snapshots")
+        if not names:
+            return State()
+        return State.from_json(self.store.read(f"{self.path}/snapshots/{names[-1]}"))
+
+    def _name(self, sequence: int) -> str:
+        return f"{self.path}/{sequence:012d}.json"
+
+
+def sources(store: Store) -> list[str]:
+    """The folders of every source that has a ledger."""
+    return store.names(LEDGER)[0]
+
+
+class Lease(Value):
+    """Says whose a stage is, and where its process runs."""
+
+    folder: str
+    host: str
+    pid: int
+
+
+HEARTBEAT = timedelta(seconds=30)
+DEAD_AFTER = timedelta(minutes=10)
+
+
+class Stage:
+    """A run's own folder, with a lease that is renewed while the run lives."""
+
+    def __init__(self, store: Store, folder: str, run_id: str) -> None:
+        self.store, self.run_id, self.path = store, run_id, stage_path(run_id)
+        self._lease = Lease(folder=folder, host=socket.gethostname(), pid=os.getpid())
+        self._ended = threading.Event()
+        self._heart = threading.Thread(target=self._beat, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._renew()
+        self._heart.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._heart.join()  # or a last beat would bring back a stage that was removed
+
+    def _beat(self) -> None:
+        while not self._ended.wait(HEARTBEAT.total_seconds()):
+            self._renew()
+
+    def _renew(self) -> None:
+        self.store.write(lease_path(self.run_id), self._lease.to_json())
+
+
+def lease_path(run_id: str) -> str:
+    return f"{stage_path(run_id)}/lease.json"
+
+
+def remove_stage(store: Store, run_id: str) -> None:
+    """Remove a run's stage, the lease last: while it is there, the stage is accounted for."""
+    lease = lease_path(run_id)
+    store.delete(sorted(o.path for o in store.objects(stage_path(run_id)) if o.path != lease))
+    store.delete([lease])
+
+
+def staged_runs(store: Store, folder: str) -> list[str]:
+    """The runs of a source whose stage is there, also those without a lease."""
+    runs, _ = store.names(STAGE)
+    return [run for run in runs if _folder_of(store, run) in (folder, None)]
+
+
+def _folder_of(store: Store, run_id: str) -> str | None:
+    lease = read_lease(store, run_id)
+    return lease.folder if lease else None
+
+
+def read_lease(store: Store, run_id: str) -> Lease | None:
+    path = lease_path(run_id)
+    return Lease.from_json(store.read(path)) if store.exists(path) else None
+
+
+def is_dead(store: Store, run_id: str) -> bool:
+    """Whether a run's process is gone for all that can be told from here."""
+    lease = read_lease(store, run_id)
+    if lease is None:
+        return True
+    if lease.host == socket.gethostname() and not _is_running(lease.pid):
+        return True
+    renewed = max((o.modified for o in store.objects(stage_path(run_id))), default=None)
+    return renewed is None or datetime.now(UTC) - renewed > DEAD_AFTER
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

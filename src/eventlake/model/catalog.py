@@ -1,0 +1,31 @@
+"""A table as a catalog knows it."""
+
+from collections.abc import Mapping, Sequence
+
+from eventlake.model.schema import Column
+from eventlake.model.values import Value
+
+
+class CatalogTable(Value):
+    """Where a table's files lie, its columns in order, and its partitions."""
+
+    database: str
+    name: str
+    source: str
+    location: str
+    """Below the lake's root."""
+    columns: tuple[Column, ...]
+    partition_columns: tuple[str, ...]
+    partitions: tuple[dict[str, str], ...] = ()
+
+    def with_columns(self, columns: Sequence[Column]) -> "CatalogTable":
+        """The table with those of the columns that it lacks, at its end."""
+        known = {column.name for column in self.columns}
+        fresh = tuple(column for column in columns if column.name not in known)
+        return self.model_copy(update={"columns": self.columns + fresh})
+
+    def with_partitions(self, partitions: Sequence[Mapping[str, str]]) -> "CatalogTable":
+        """The table with these partitions too, each once and in order."""
+        items = {tuple(p.items()) for p in (*self.partitions, *partitions)}
+        ordered = tuple(dict(one) for one in sorted(items))
+        return self.model_copy(update={"partitions": ordered})

@@ -1,0 +1,129 @@
+"""A sync report: the run on the first line, then a line for each table it touched."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from eventlake.model.commit import Commit, Counts, TableCommit
+from eventlake.model.settings import SourceSettings
+
+FINISHED, PARTIAL, FAILED = "finished", "partial", "failed"
+
+Line = dict[str, Any]
+
+
+def now() -> str:
+    return stamp(datetime.now(UTC))
+
+
+def stamp(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%d %H:%M:%S.%f")
+
+
+def run_stamp(run_id: str) -> str:
+    """When a run was planned; its id says so."""
+    seconds, nanos = divmod(int(run_id), 10**9)
+    return stamp(datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanos // 1000))
+
+
+class Problems(dict[str, tuple[str, str]]):
+    """What went wrong, by table: the message and its code."""
+
+    @property
+    def first(self) -> tuple[str, str] | None:
+        return next(iter(self.values()), None)
+
+
+def report_lines(commit: Commit, finished: str, problems: Problems) -> list[Line]:
+    """The report of a run that committed."""
+    head = _head(commit.run_id, commit.settings, finished)
+    status = PARTIAL if problems else FINISHED
+    files = [file for done in commit.tables for file in done.files]
+    run = {
+        **head,
+        "type": "source",
+        "table_name": "",
+        "status": status,
+        **_errors(problems.first),
+        **_counts(commit.counts),
+        "bytes_written": sum(file.bytes for file in files),
+        "files_written": len(files),
+        "is_new": any(done.is_new for done in commit.tables),
+    }
+    return [run, *(_table_line(head, done, problems) for done in commit.tables)]
+
+
+def _table_line(head: Line, done: TableCommit, problems: Problems) -> Line:
+    problem = problems.get(done.table.name)
+    return {
+        **head,
+        "type": "event",
+        "table_name": done.table.name,
+        "status": FAILED if problem else FINISHED,
+        **_errors(problem),
+        "partitions": done.partitions,
+        "new_columns": [{"name": c.name, "type": str(c.type)} for c in done.new_columns],
+        "is_new": done.is_new,
+        **_counts(done.counts),
+        "bytes_written": sum(file.bytes for file in done.files),
+        "files_written": len(done.files),
+    }
+
+
+def failure_lines(run_id: str, settings: SourceSettings, error: str, code: str) -> list[Line]:
+    """The report of a run that committed nothing."""
+    head = _head(run_id, settings, now())
+    return [
+        {
+            **head,
+            "type": "source",
+            "table_name": "",
+            "status": FAILED,
+            "error": error,
+            "error_code": code,
+            **_counts(Counts()),
+        }
+    ]
+
+
+def _head(run_id: str, settings: SourceSettings, finished: str) -> Line:
+    started = run_stamp(run_id)
+    return {
+        "type": "",
+        "workspace_id": settings.workspace,
+        "source_id": settings.source_id,
+        "run_id": run_id,
+        "start_time": started,
+        "finish_time": finished,
+        "duration_mins": _minutes(started, finished),
+        "database": settings.database,
+        "replay": False,
+    }
+
+
+def _minutes(started: str, finished: str) -> int:
+    form = "%Y-%m-%d %H:%M:%S.%f"
+    took = datetime.strptime(finished, form) - datetime.strptime(started, form)
+    return max(0, int(took.total_seconds() // 60))
+
+
+def _counts(counts: Counts) -> Line:
+    return {
+        "row_count": counts.landed,
+        "received_count": counts.received,
+        "duplicate_count": counts.duplicates,
+        "suppressed_count": counts.suppressed,
+        "quarantined_count": counts.quarantined,
+        "skipped_count": counts.skipped,
+        "rescued_count": counts.rescued,
+    }
+
+
+def _errors(problem: tuple[str, str] | None) -> Mapping[str, str]:
+    return {"error": problem[0], "error_code": problem[1]} if problem else {}
+
+
+def to_lines(lines: list[Line]) -> bytes:
+    """JSON objects, one a line."""
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()

@@ -1,0 +1,83 @@
+"""Commit: the one atomic step. Two runs of a source never both land the same event."""
+
+import numpy as np
+
+from eventlake.errors import Conflict
+from eventlake.kernels.dedupe import find_duplicates
+from eventlake.ledger import Ledger
+from eventlake.model.commit import Commit, TableCommit
+from eventlake.pipeline.dedupe import read_ids
+from eventlake.stores import Store
+
+
+def append(ledger: Ledger, base: int, commit: Commit) -> Commit:
+    """Make a commit true, after those that others made since the plan; returns it as it stands."""
+    while not ledger.append(base + 1, commit):
+        for sequence, other in ledger.since(base):
+            check_conflict(ledger.store, commit, other)
+            commit = rebase(commit, other)
+            base = sequence
+    return commit
+
+
+def check_conflict(store: Store, mine: Commit, other: Commit) -> None:
+    """Raise `Conflict` if both cannot stand."""
+    if mine.run_id in other.abandons:
+        raise _conflict(other, "held this run for dead and went on without it")
+    loaded = {identity for one in other.inputs for identity in one.identities}
+    if any(identity in loaded for one in mine.inputs for identity in one.identities):
+        raise _conflict(other, "loaded some of the same files")
+    if _share_ids(store, mine, other):
+        raise _conflict(other, "landed some of the same message ids")
+
+
+def _conflict(other: Commit, what: str) -> Conflict:
+    return Conflict(
+        f"another run of {other.settings.source} ({other.run_id}) committed first and {what}; "
+        "nothing of this run was landed: run it again"
+    )
+
+
+def _share_ids(store: Store, mine: Commit, other: Commit) -> bool:
+    staged = {move.final: move.staged for move in (*mine.moves, *other.moves)}
+    known = [read_ids(store, _wherever(store, file.path, staged)) for file in other.ids]
+    for file in mine.ids:
+        own = read_ids(store, _wherever(store, file.path, staged))
+        places = np.arange(len(own.high))
+        if find_duplicates(own, places, known, window=EVER).any():
+            return True
+    return False
+
+
+# Sharing an id is enough, however far apart: what either run kept depended on the other.
+EVER = 1 << 60
+
+
+def _wherever(store: Store, final: str, staged: dict[str, str]) -> str:
+    """An index file's place now: its run may not have published it yet."""
+    return final if store.exists(final) else staged[final]
+
+
+def rebase(mine: Commit, other: Commit) -> Commit:
+    """This commit on top of another that touched some of the same tables."""
+    theirs = {done.table.name: done for done in other.tables}
+    tables = tuple(
+        _on_top(done, theirs[done.table.name], other) if done.table.name in theirs else done
+        for done in mine.tables
+    )
+    return mine.model_copy(update={"tables": tables})
+
+
+def _on_top(mine: TableCommit, theirs: TableCommit, other: Commit) -> TableCommit:
+    known = theirs.table.types
+    for column in mine.new_columns:
+        if known.get(column.name, column.type) is not column.type:
+            raise _conflict(other, f"made {mine.table.name}.{column.name} another type")
+    added = tuple(column for column in mine.new_columns if column.name not in known)
+    return mine.model_copy(
+        update={
+            "table": theirs.table.with_columns(added),
+            "new_columns": added,
+            "is_new": False,
+        }
+    )

@@ -1,0 +1,207 @@
+"""A sync, from plan to report: the way through, to be read aloud."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from time import perf_counter
+
+import msgspec
+
+from eventlake.errors import EventLakeError
+from eventlake.kernels.dedupe import DAY
+from eventlake.ledger import Ledger, Stage, remove_stage
+from eventlake.model import layout
+from eventlake.model.commit import Commit, Plan
+from eventlake.model.report import failure_lines, to_lines
+from eventlake.model.schema import new_table
+from eventlake.pipeline.commit import append
+from eventlake.pipeline.dedupe import DedupeJob, DedupeResult, dedupe_task, drop
+from eventlake.pipeline.describe import Outcome, check_balance, chunks_by_table, describe, landing
+from eventlake.pipeline.evolve import Growth, evolve
+from eventlake.pipeline.finish import Finished, Lake, clean, finish
+from eventlake.pipeline.read import ReadJob, ReadResult, read_task
+from eventlake.pipeline.tasks import run_tasks
+from eventlake.pipeline.write import WriteJob, WriteResult, plan_tasks, plan_units, write_task
+from eventlake.ports import Progress, Runner
+from eventlake.stores import Object
+
+EVENT_BYTES = 130
+"""About what an event takes in a gzip file; only the number of tasks depends on it."""
+GROUP_BYTES = 64 << 20
+BUCKET_EVENTS = 4_000_000
+
+
+@dataclass
+class Run:
+    """One sync on its way: what it works with, and how long its stages took."""
+
+    lake: Lake
+    ledger: Ledger
+    runner: Runner
+    plan: Plan
+    progress: Progress
+    suppressed: frozenset[str] = frozenset()
+    dead: tuple[str, ...] = ()
+    timings: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def stage(self) -> str:
+        return layout.stage_path(self.plan.run_id)
+
+    @property
+    def buckets(self) -> int:
+        """How many tasks share the message ids."""
+        return count_buckets(self.plan, self.runner.parallelism)
+
+    def tasks(self, name: str, count: int, work: Callable[[int], bytes], total: int) -> list[bytes]:
+        """Run a stage's tasks on Spark, telling how many rows are through."""
+
+        def watch() -> None:
+            rows = _rows_in(self.lake.store.objects(f"{self.stage}/{name}"))
+            self.progress.step(name, min(rows, total), total, rows)
+
+        return run_tasks(self.runner.session(), count, work, watch)
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        began = perf_counter()
+        self.progress.step(stage, 0, 0, 0)
+        yield
+        self.timings[stage] = perf_counter() - began
+
+
+def sync(run: Run) -> tuple[Commit, Finished]:
+    """Land the plan's files: all of them, or nothing and an error."""
+    with Stage(run.lake.store, run.ledger.folder, run.plan.run_id):
+        try:
+            commit = committed(run, staged(run))
+        except EventLakeError as problem:
+            give_up(run, problem)
+            raise
+        finished = finish(run.lake, commit, run.progress)
+    if not finished.problems:
+        clean(run.lake, run.ledger, commit, run.progress)
+    return commit, finished
+
+
+def staged(run: Run) -> Commit:
+    """Everything up to the commit: what is in the stage, and what it will mean."""
+    found = read(run)
+    kept = dedupe(run, found)
+    growth = grow(run, found)
+    written = write(run, found, growth)
+    return describe(run.plan, Outcome(found, kept, growth, written), run.dead)
+
+
+def committed(run: Run, commit: Commit) -> Commit:
+    with run.timed("commit"):
+        check_balance(commit)
+        return append(run.ledger, run.plan.base, commit)
+
+
+def give_up(run: Run, problem: EventLakeError) -> None:
+    """Leave nothing behind but a report that says why."""
+    with suppress(EventLakeError):
+        remove_stage(run.lake.store, run.plan.run_id)
+        lines = failure_lines(run.plan.run_id, run.plan.settings, str(problem), problem.code)
+        path = layout.report_path(run.plan.settings.folder, run.plan.run_id)
+        run.lake.store.write(path, to_lines(lines))
+
+
+def read(run: Run) -> list[ReadResult]:
+    """Archive files to chunks in the stage, one task per group of files."""
+    plan = run.plan
+    job = ReadJob(
+        store=run.lake.store,
+        stage=run.stage,
+        run_id=plan.run_id,
+        settings=plan.settings,
+        tables=plan.tables,
+        suppressed=run.suppressed,
+        files=tuple(one.uri for one in plan.inputs),
+        groups=group_files([one.size for one in plan.inputs], run.runner.parallelism),
+        buckets=run.buckets,
+    )
+    with run.timed("read"):
+        results = run.tasks("read", len(job.groups), partial(read_task, job), 0)
+        return [msgspec.json.decode(result, type=ReadResult) for result in results]
+
+
+def group_files(sizes: Sequence[int], parallelism: int) -> tuple[range, ...]:
+    """Neighbouring files in groups of about equal size, some for each core."""
+    groups = max(3 * parallelism, sum(sizes) // GROUP_BYTES)
+    target = max(1, sum(sizes) // groups)
+    cuts, held = [0], 0
+    for number, size in enumerate(sizes):
+        if held and held + size // 2 > target:
+            cuts.append(number)
+            held = 0
+        held += size
+    return tuple(range(start, end) for start, end in pairwise([*cuts, len(sizes)]))
+
+
+def count_buckets(plan: Plan, parallelism: int) -> int:
+    """By the number of the run's own ids, and of those that the recent index holds."""
+    events = sum(one.size for one in plan.inputs) // EVENT_BYTES
+    newest = max((file.last for file in plan.ids), default=0)
+    recent = newest - 2 * plan.settings.dedup_days * DAY
+    known = sum(file.rows for file in plan.ids if file.last >= recent)
+    spread = min(parallelism, (events + known) // 200_000)
+    return max(1, spread, (events + known // 4) // BUCKET_EVENTS)
+
+
+def dedupe(run: Run, found: list[ReadResult]) -> list[DedupeResult]:
+    """Which rows are duplicates, noted at each chunk; the ids that are kept, in the stage."""
+    parts = tuple((task, part) for task, result in enumerate(found) for part in result.ids)
+    job = DedupeJob(
+        store=run.lake.store,
+        stage=run.stage,
+        days=run.plan.settings.dedup_days,
+        buckets=run.buckets,
+        parts=parts,
+        index=run.plan.ids,
+    )
+    with run.timed("dedupe"):
+        answers = run.tasks("dedupe", run.buckets if parts else 0, partial(dedupe_task, job), 0)
+        results = [msgspec.json.decode(answer, type=DedupeResult) for answer in answers]
+        drop([result.chunks for result in found], results)
+        return results
+
+
+def grow(run: Run, found: list[ReadResult]) -> dict[str, Growth]:
+    """Every table as its events ask for it."""
+    settings = run.plan.settings
+    with run.timed("evolve"):
+        return {
+            table: evolve(
+                run.plan.tables.get(table) or new_table(table, chunks[0].call, settings.naming),
+                (seen for chunk in chunks for seen in chunk.seen),
+                settings.max_columns,
+            )
+            for table, chunks in chunks_by_table(found).items()
+        }
+
+
+def write(run: Run, found: list[ReadResult], growth: dict[str, Growth]) -> list[WriteResult]:
+    """Chunks to Parquet files in the stage, all tables in one job."""
+    by = run.plan.settings.date_partition
+    units = [
+        unit
+        for table, chunks in chunks_by_table(found).items()
+        for unit in plan_units(growth[table].schema, chunks, by)
+    ]
+    parts = tuple(part for result in found for part in result.quarantine)
+    tasks = plan_tasks(units, run.runner.parallelism)
+    job = WriteJob(run.lake.store, run.stage, by, tasks, parts)
+    rows = sum(landing(chunk) for result in found for chunk in result.chunks)
+    with run.timed("write"):
+        answers = run.tasks("write", len(tasks) + bool(parts), partial(write_task, job), rows)
+        return [msgspec.json.decode(answer, type=WriteResult) for answer in answers]
+
+
+def _rows_in(objects: Iterable[Object]) -> int:
+    """The rows of staged files so far; their names end in them."""
+    names = (found.path.rpartition(".")[0] for found in objects)
+    return sum(int(name.rpartition("-")[2]) for name in names)

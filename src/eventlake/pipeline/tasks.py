@@ -1,0 +1,64 @@
+"""Work on Spark: numbered tasks, each a function of its number alone, their results by number.
+
+Spark hands out the tasks, tries a lost one again and brings the small results home. What is large
+goes from task to task through the stage, never through the JVM.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from eventlake import errors
+from eventlake.errors import EventLakeError, Internal
+
+
+class Spark(Protocol):
+    """What is needed of a Spark session."""
+
+    def range(self, start: int, end: int, step: int, partitions: int) -> Any: ...
+
+
+Work = Callable[[int], bytes]
+
+DONE, REFUSED = b"+", b"-"
+
+
+def run_tasks(spark: Spark, count: int, work: Work, watch: Callable[[], None]) -> list[bytes]:
+    """The results of all tasks; `watch` is called now and then while they run."""
+
+    def body(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                result = pa.array([attempt(work, number)], pa.binary())
+                yield pa.RecordBatch.from_arrays([pa.array([number]), result], ["task", "result"])
+
+    if not count:
+        return []
+    frame = spark.range(0, count, 1, count).mapInArrow(body, "task long, result binary")
+    with ThreadPoolExecutor(1) as background:
+        running = background.submit(frame.toArrow)
+        while not wait([running], timeout=0.5).done:
+            watch()
+    try:
+        results = running.result().sort_by("task").column("result").to_pylist()
+    except Exception as problem:
+        raise Internal(f"a task failed on Spark: {str(problem).partition(chr(10))[0]}") from problem
+    return [_checked(result) for result in results]
+
+
+def attempt(work: Work, number: int) -> bytes:
+    """A task's result, or the error that the user should see, as a value that travels."""
+    try:
+        return DONE + work(number)
+    except EventLakeError as problem:
+        return REFUSED + json.dumps([type(problem).__name__, str(problem)]).encode()
+
+
+def _checked(result: bytes) -> bytes:
+    if result.startswith(REFUSED):
+        name, message = json.loads(result[1:])
+        raise getattr(errors, name)(message)
+    return result[1:]

@@ -1,0 +1,227 @@
+"""Write: chunks to Parquet in the stage, all tables in one job; cost grows with bytes alone."""
+
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eventlake.kernels.chunk import RECEIVED, received_in
+from eventlake.kernels.land import land
+from eventlake.kernels.times import as_micros
+from eventlake.model.layout import DatePartition
+from eventlake.model.schema import TableSchema
+from eventlake.pipeline.read import QUARANTINE, ChunkMeta
+from eventlake.stores import Store
+
+UNIT = 200 << 20
+"""Bytes of chunks that make a file; Parquet takes about as much as they do."""
+SLICE = 48 << 20
+"""Bytes of chunks whose rows are cast and sorted at once."""
+CELLS = 24 << 20
+"""And cells: a wide table's empty ones take room too."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Rows of one table, received in [since, until), that one task writes."""
+
+    schema: TableSchema
+    since: int
+    until: int
+    chunks: tuple[ChunkMeta, ...]
+
+    @property
+    def bytes(self) -> int:
+        """About how much there is to write: a chunk may belong to several units."""
+        return sum(chunk.size * self._share(chunk) // 256 for chunk in self.chunks)
+
+    def _share(self, chunk: ChunkMeta) -> int:
+        span = max(1, chunk.last - chunk.first + 1)
+        overlap = min(chunk.last + 1, self.until) - max(chunk.first, self.since)
+        return max(1, overlap * 256 // span)
+
+
+@dataclass(frozen=True)
+class WriteJob:
+    """What every writing task needs."""
+
+    store: Store
+    stage: str
+    date_partition: DatePartition
+    tasks: tuple[tuple[Unit, ...], ...]
+    quarantine: tuple[str, ...]
+    """The quarantine's parts, which one task more joins."""
+
+
+class Written(msgspec.Struct):
+    """A Parquet file in the stage."""
+
+    table: str
+    start: int
+    """When its partition begins."""
+    path: str
+    rows: int
+    bytes: int
+
+
+class WriteResult(msgspec.Struct):
+    """What one task wrote, and the values it rescued by table."""
+
+    files: list[Written] = []
+    rescued: dict[str, int] = {}
+    quarantine: str = ""
+
+
+def plan_units(schema: TableSchema, chunks: list[ChunkMeta], by: DatePartition) -> Iterator[Unit]:
+    """A table's chunks in units: one for a small table, else by partition, else by size."""
+    chunks = sorted(chunks, key=lambda chunk: (chunk.first, chunk.object, chunk.offset))
+    since = min(chunk.first for chunk in chunks) // by.span * by.span
+    end = max(chunk.last for chunk in chunks) + 1
+    while since < end:
+        until = _until(schema, chunks, since, end, by)
+        unit = Unit(schema, since, until, _overlapping(chunks, since, until))
+        yield from _halved(unit) if until - since <= by.span else [unit]
+        since = until
+
+
+def _until(
+    schema: TableSchema, chunks: list[ChunkMeta], since: int, end: int, by: DatePartition
+) -> int:
+    """As many whole partitions as a unit holds, at least one."""
+    if Unit(schema, since, end, _overlapping(chunks, since, end)).bytes <= UNIT:
+        return end
+    until = since + by.span
+    while until < end:
+        wider = Unit(schema, since, until + by.span, _overlapping(chunks, since, until + by.span))
+        if wider.bytes > UNIT:
+            break
+        until += by.span
+    return until
+
+
+def _overlapping(chunks: list[ChunkMeta], since: int, until: int) -> tuple[ChunkMeta, ...]:
+    return tuple(chunk for chunk in chunks if chunk.first < until and chunk.last >= since)
+
+
+def _halved(unit: Unit) -> Iterator[Unit]:
+    """A partition that is too much for one file, by chunks."""
+    parts = max(1, round(unit.bytes / UNIT))
+    for part in range(min(parts, len(unit.chunks))):
+        yield Unit(unit.schema, unit.since, unit.until, unit.chunks[part::parts])
+
+
+def plan_tasks(units: Iterable[Unit], parallelism: int) -> tuple[tuple[Unit, ...], ...]:
+    """Units in tasks of about equal size, neighbours together, the largest tasks first."""
+    units = list(units)
+    target = min(UNIT, sum(unit.bytes for unit in units) // (4 * parallelism) + 1)
+    tasks: list[list[Unit]] = [[]]
+    for unit in units:
+        if tasks[-1] and sum(one.bytes for one in tasks[-1]) + unit.bytes > target:
+            tasks.append([])
+        tasks[-1].append(unit)
+    tasks.sort(key=lambda task: -sum(unit.bytes for unit in task))
+    return tuple(tuple(task) for task in tasks if task)
+
+
+def write_task(job: WriteJob, number: int) -> bytes:
+    """Write the units of one task; the result is a `WriteResult` as JSON."""
+    if number == len(job.tasks):
+        return msgspec.json.encode(WriteResult(quarantine=_join_quarantine(job)))
+    result = WriteResult()
+    for unit in job.tasks[number]:
+        _write_unit(unit, job, result)
+    return msgspec.json.encode(result)
+
+
+def _write_unit(unit: Unit, job: WriteJob, result: WriteResult) -> None:
+    files = _Files(unit.schema.name, job)
+    for since, until in _slices(unit):
+        batches = [b for chunk in unit.chunks if (b := _rows(job.store, chunk, since, until))]
+        if not batches:
+            continue
+        rows = land(batches, unit.schema)
+        files.add(rows.table)
+        rescued = result.rescued.get(unit.schema.name, 0) + rows.rescued
+        result.rescued[unit.schema.name] = rescued
+    result.files += files.close()
+
+
+def _slices(unit: Unit) -> Iterator[tuple[int, int]]:
+    """The unit's time in as many pieces as keep its rows within memory."""
+    cells = sum(chunk.rows for chunk in unit.chunks) * len(unit.schema.columns)
+    size = sum(chunk.size for chunk in unit.chunks)
+    pieces = max(1, -(-size // SLICE), -(-cells // CELLS))
+    since = max(unit.since, min(chunk.first for chunk in unit.chunks))
+    until = min(unit.until, max(chunk.last for chunk in unit.chunks) + 1)
+    ends = [since + (until - since) * piece // pieces for piece in range(pieces + 1)]
+    return pairwise(ends)
+
+
+def _rows(store: Store, chunk: ChunkMeta, since: int, until: int) -> pa.RecordBatch | None:
+    """A chunk's rows that are no duplicates and were received in [since, until)."""
+    if chunk.first >= until or chunk.last < since:
+        return None
+    data = store.read_range(chunk.object, chunk.offset, chunk.size)
+    batch = pa.ipc.open_stream(data).read_next_batch()
+    keep = np.ones(len(batch), np.bool_)
+    keep[np.frombuffer(chunk.drops, "<i4")] = False
+    if chunk.first < since or chunk.last >= until:
+        received = received_in(batch)
+        keep &= (received >= since) & (received < until)
+    if keep.all():
+        return batch
+    return batch.filter(pa.array(keep)) if keep.any() else None
+
+
+class _Files:
+    """Rows in order of receipt into one file a partition, a row group for each slice."""
+
+    def __init__(self, table: str, job: WriteJob) -> None:
+        self._table, self._job = table, job
+        self._written: list[Written] = []
+        self._start, self._rows = 0, 0
+        self._sink: pa.BufferOutputStream | None = None
+        self._writer: pq.ParquetWriter | None = None
+
+    def add(self, rows: pa.Table) -> None:
+        span = self._job.date_partition.span
+        starts = as_micros(rows[RECEIVED].combine_chunks()) // span * span
+        cuts = [0, *(np.flatnonzero(np.diff(starts)) + 1).tolist(), len(starts)]
+        for begin, end in pairwise(cuts):
+            self._write(int(starts[begin]), rows.slice(begin, end - begin))
+
+    def _write(self, start: int, rows: pa.Table) -> None:
+        if self._writer is None or start != self._start or rows.schema != self._writer.schema:
+            self.close()
+            self._start, self._sink = start, pa.BufferOutputStream()
+            self._writer = pq.ParquetWriter(self._sink, rows.schema, compression="zstd")
+        self._writer.write_table(rows)
+        self._rows += len(rows)
+
+    def close(self) -> list[Written]:
+        """Put the open file into the stage; all that were written."""
+        if self._writer is not None and self._sink is not None:
+            self._writer.close()
+            data = self._sink.getvalue()
+            name = f"{self._table}-{uuid.uuid4().hex}-{self._rows}.parquet"
+            path = f"{self._job.stage}/write/{name}"
+            self._job.store.write(path, data)
+            self._written.append(Written(self._table, self._start, path, self._rows, data.size))
+            self._writer, self._rows = None, 0
+        return self._written
+
+
+def _join_quarantine(job: WriteJob) -> str:
+    """The parts of the quarantine in one file, without holding more than one of them."""
+    path = f"{job.stage}/quarantine/{uuid.uuid4().hex}.parquet"
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, QUARANTINE, compression="zstd") as writer:
+        for part in job.quarantine:
+            writer.write_table(pq.read_table(job.store.open(part)))
+    job.store.write(path, sink.getvalue())
+    return path

@@ -1,0 +1,67 @@
+"""What the outside must do for us. A backend is one class that answers one of these."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from eventlake.model.catalog import CatalogTable
+from eventlake.model.commit import Move
+from eventlake.model.schema import Column
+
+
+class Catalog(Protocol):
+    """Knows the tables, for whoever queries the lake. Every call may be repeated."""
+
+    def database(self, name: str) -> None:
+        """Make sure that a database exists."""
+
+    def tables(self) -> Sequence[CatalogTable]:
+        """Every table that is registered."""
+
+    def table(self, database: str, name: str) -> CatalogTable | None:
+        """A table, or None."""
+
+    def create(self, table: CatalogTable) -> None:
+        """Register a table that is not there yet."""
+
+    def add_columns(self, table: CatalogTable, columns: Sequence[Column]) -> None:
+        """Append columns to a table; those that it has already stay as they are."""
+
+    def add_partitions(self, table: CatalogTable, partitions: Sequence[Mapping[str, str]]) -> None:
+        """Make the table's new partitions known."""
+
+    def drop(self, table: CatalogTable) -> None:
+        """Forget a table; its files are not touched."""
+
+
+class TableFormat(Protocol):
+    """Makes committed files visible as rows of a table."""
+
+    needs_partitions: bool
+    """Whether engines see a new partition only once the catalog has been told about it."""
+
+    def publish(self, moves: Sequence[Move]) -> None:
+        """Bring staged files into place; what an earlier try has done is left alone."""
+
+
+class Runner(Protocol):
+    """Has a Spark session for a run, wherever that is."""
+
+    parallelism: int
+    """How many tasks run at a time."""
+
+    def session(self) -> Any:
+        """The session; started when first asked for."""
+
+
+class Progress(Protocol):
+    """Hears how far a run is."""
+
+    def step(self, stage: str, done: int, total: int, rows: int) -> None:
+        """A stage has done so many of its steps, and so many rows."""
+
+
+class Silent:
+    """Nobody listens."""
+
+    def step(self, stage: str, done: int, total: int, rows: int) -> None:
+        """Say nothing."""

@@ -1,0 +1,129 @@
+"""A Spark session in this process, or on the cluster that a master address names."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eventlake.errors import InvalidSettings, Unavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MIN_JAVA = 17
+INSTALL_JAVA = f"install Java {MIN_JAVA} or newer (a JRE is enough) or point JAVA_HOME at one"
+
+_CONF = {
+    "spark.app.name": "eventlake",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # Results are small values for the driver; the rows themselves never pass through the JVM.
+    "spark.driver.maxResultSize": "0",
+    "spark.driver.memory": "1g",
+    "spark.executor.memory": "1g",
+    # One task is one result row; nothing is gained by looking at the plan while it runs.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.python.worker.reuse": "true",
+}
+
+
+@dataclass
+class LocalRunner:
+    """Runs in this process, on threads of this machine or on a cluster's executors."""
+
+    master: str = "local[*]"
+
+    @property
+    def parallelism(self) -> int:
+        local = re.fullmatch(r"local(?:\[(\*|\d+)(?:,.*)?\])?", self.master)
+        if local is None:
+            return 16  # a cluster's size is its own affair; tasks are sized by bytes beyond this
+        return (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
+
+    def session(self) -> "SparkSession":
+        return spark_session(self.master)
+
+
+def spark_session(master: str) -> "SparkSession":
+    """The session for a master; a running one is used again if it has the same."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - nothing else here needs a second to load
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        if active.conf.get("spark.master") == master:
+            return active
+        active.stop()
+    check_java()
+    log = log_path()
+    try:
+        with _output_to(log):
+            builder = SparkSession.builder.master(master)
+            for key, value in _conf(master).items():
+                builder = builder.config(key, value)
+            return builder.getOrCreate()
+    except Exception as problem:
+        raise Unavailable(f"Spark did not start on {master}; its log is {log}") from problem
+
+
+def _conf(master: str) -> dict[str, str]:
+    if master.startswith("local"):
+        # Workers are this very Python; on a cluster PYSPARK_PYTHON may name another path.
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return {
+        **_CONF,
+        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "eventlake-warehouse"),
+    }
+
+
+def log_path() -> Path:
+    """Where Spark's own words of this process go."""
+    folder = Path(tempfile.gettempdir()) / "eventlake-logs"
+    folder.mkdir(parents=True, exist_ok=True)
+    started = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    return next(iter(folder.glob(f"spark-*-{os.getpid()}.log")), None) or (
+        folder / f"spark-{started}-{os.getpid()}.log"
+    )
+
+
+@contextmanager
+def _output_to(log: Path) -> Iterator[None]:
+    """Children started meanwhile write to the log: the JVM, and the workers that it starts."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = os.dup(1), os.dup(2)
+    with log.open("ab") as file:
+        try:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+            yield
+        finally:
+            os.dup2(saved[0], 1)
+            os.dup2(saved[1], 2)
+            os.close(saved[0])
+            os.close(saved[1])
+
+
+def check_java() -> None:
+    """Say in one sentence what to install when there is no Java, or an old one."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if not java or not Path(java).exists():
+        raise InvalidSettings(f"Spark needs Java, and there is none here: {INSTALL_JAVA}")
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(\d+)(?:\.(\d+))?', told.stderr + told.stdout)
+    if version is None:
+        raise InvalidSettings(f"{java} does not tell its version: {INSTALL_JAVA}")
+    major = int(version[2] or 0) if version[1] == "1" else int(version[1])
+    if major < MIN_JAVA:
+        raise InvalidSettings(f"Spark needs Java {MIN_JAVA}, and this is {major}: {INSTALL_JAVA}")

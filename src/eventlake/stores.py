@@ -1,0 +1,148 @@
+"""The one way to objects, on disk or in a bucket: obstore, with its errors in our words."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+from obstore import exceptions
+from obstore.store import LocalStore
+
+from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings, Unavailable
+
+
+class Object(NamedTuple):
+    """An object's name below the root, and what a listing tells of it."""
+
+    path: str
+    size: int
+    modified: datetime
+
+
+@dataclass(frozen=True)
+class Store:
+    """A lake's root. It pickles, so that workers open the same."""
+
+    root: str
+    """An absolute path."""
+
+    @cached_property
+    def _store(self) -> Any:
+        # Empty folders go with the last object in them, as they do in a bucket.
+        return LocalStore(self.root, mkdir=True, automatic_cleanup=True)
+
+    def __getstate__(self) -> dict[str, str]:
+        return {"root": self.root}
+
+    def read(self, path: str) -> bytes:
+        with _errors("read", path):
+            return bytes(self._store.get(path).bytes())
+
+    def read_range(self, path: str, start: int, size: int) -> pa.Buffer:
+        with _errors("read", path):
+            return pa.py_buffer(self._store.get_range(path, start=start, length=size))
+
+    def open(self, path: str) -> pa.NativeFile:
+        """A file to seek in, for readers that want parts of it."""
+        with _errors("read", path):
+            return pa.memory_map(str(Path(self.root) / path))
+
+    def write(self, path: str, data: bytes | pa.Buffer) -> None:
+        """Put an object in place, whole or not at all."""
+        with _errors("write", path):
+            self._store.put(path, memoryview(data).cast("B"))
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Put an object if there is none of that name; False if there is."""
+        with _errors("write", path):
+            try:
+                self._store.put(path, data, mode="create")
+            except exceptions.AlreadyExistsError:
+                return False
+        return True
+
+    def exists(self, path: str) -> bool:
+        with _errors("read", path):
+            try:
+                self._store.head(path)
+            except FileNotFoundError:
+                return False
+        return True
+
+    def move(self, source: str, target: str) -> None:
+        """Bring an object to its place; nothing to do if an earlier try has."""
+        with _errors("move", source):
+            try:
+                self._store.rename(source, target)
+            except FileNotFoundError:
+                self._store.head(target)
+
+    def objects(self, prefix: str) -> Iterator[Object]:
+        """Every object below a prefix."""
+        with _errors("list", prefix):
+            for page in self._store.list(prefix):
+                yield from (_object(entry) for entry in page)
+
+    def names(self, prefix: str) -> tuple[list[str], list[str]]:
+        """The folders and the objects right below a prefix, by their last name, in order."""
+        with _errors("list", prefix):
+            found = self._store.list_with_delimiter(prefix)
+        folders = (path.rstrip("/") for path in found["common_prefixes"])
+        objects = (entry["path"] for entry in found["objects"])
+        return _last(folders), _last(objects)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Remove objects; one that is gone already is no problem."""
+        for path in paths:
+            with _errors("delete", path):
+                try:
+                    self._store.delete(path)
+                except FileNotFoundError:
+                    continue
+
+    def delete_all(self, prefix: str) -> None:
+        self.delete(sorted(found.path for found in self.objects(prefix)))
+
+
+def _object(entry: Any) -> Object:
+    return Object(entry["path"], entry["size"], entry["last_modified"])
+
+
+def _last(paths: Iterable[str]) -> list[str]:
+    return sorted(path.rpartition("/")[2] for path in paths)
+
+
+@contextmanager
+def _errors(verb: str, path: str) -> Iterator[None]:
+    """A store's refusals in our words; the cause is kept."""
+    try:
+        yield
+    except EventLakeError:
+        raise
+    except (PermissionError, exceptions.PermissionDeniedError) as problem:
+        raise InsufficientPermissions(
+            f"may not {verb} {path}: grant that and run again"
+        ) from problem
+    except FileNotFoundError as problem:
+        raise InvalidSettings(f"cannot {verb} {path}: it does not exist") from problem
+    except (OSError, exceptions.BaseError) as problem:
+        reason = str(problem).partition("\n")[0]
+        raise Unavailable(f"could not {verb} {path}: {reason}") from problem
+
+
+def open_store(lake: str | Path) -> Store:
+    """The store of a lake that is given by its folder."""
+    if "://" in str(lake):
+        scheme = urlsplit(str(lake)).scheme
+        if scheme != "file":
+            raise InvalidSettings(f"lake is {str(lake)!r}: a folder on disk is what works today")
+        lake = unquote(urlsplit(str(lake)).path)
+    root = Path(lake).expanduser().resolve()
+    if root.exists() and not root.is_dir():
+        raise InvalidSettings(f"lake is {str(lake)!r}: it is a file, and a lake is a folder")
+    return Store(str(root))

@@ -1,0 +1,571 @@
+"""The second opinion, over small lakes made by hand and over one that the oracle made."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+import eventlake.verify
+from eventlake.errors import InvalidSettings
+from eventlake.model.commit import Commit, Counts, DataFile, Input, TableCommit
+from eventlake.model.layout import data_path, partition_path, quarantine_path, table_path
+from eventlake.model.naming import Call
+from eventlake.model.schema import new_table
+from eventlake.model.settings import SourceSettings
+from eventlake.verify import TableCheck, Verification, verify
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import adversary
+import oracle
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+TICK = timedelta(microseconds=1)
+
+
+def line(identity: str, at: datetime = NOON, event: str = "Signed Up", **fields: Any) -> bytes:
+    head = {"type": "track", "event": event, "messageId": identity, "receivedAt": at.isoformat()}
+    return json.dumps(head | fields).encode()
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row as it lies in the lake; `folder` is the moment whose partition it is in."""
+
+    id: str
+    at: datetime = NOON
+    table: str = "signed_up"
+    folder: datetime | None = None
+
+
+@dataclass
+class Lake:
+    """A lake on disk that is whatever a test says it is."""
+
+    root: Path
+    settings: SourceSettings = field(
+        default_factory=lambda: SourceSettings(source="web", source_id="src1")
+    )
+    commits: int = 0
+
+    def archive(self, name: str, content: bytes) -> Path:
+        path = self.root / "my logs" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        return path
+
+    def gz(self, *lines: bytes) -> Path:
+        return self.archive(f"{self.commits + 1}.gz", gzip.compress(b"\n".join(lines)))
+
+    def commit(self, paths: Path | list[Path], rows: Iterable[Row], **counts: int) -> Commit:
+        """Write rows and the commit that says so; what landed is counted, the rest is told."""
+        self.commits += 1
+        tables = self._write(list(rows))
+        landed = sum(file.rows for files in tables.values() for file in files)
+        books = {"landed": landed, "rescued": 0} | counts
+        books = {"received": sum(books.values()) - books["rescued"]} | books
+        inputs = [paths] if isinstance(paths, Path) else paths
+        made = Commit(
+            run_id=self.run,
+            settings=self.settings,
+            started="",
+            inputs=tuple(Input(uri=p.as_uri(), fingerprint="f", size=1) for p in inputs),
+            counts=Counts(**books),
+            tables=tuple(self._table(name, files) for name, files in tables.items()),
+        )
+        self.ledger.mkdir(parents=True, exist_ok=True)
+        (self.ledger / f"{self.commits:012d}.json").write_bytes(made.to_json())
+        return made
+
+    @property
+    def run(self) -> str:
+        return str(1_793_534_400_000_000_000 + self.commits)
+
+    @property
+    def ledger(self) -> Path:
+        return self.root / "segment-data/ledger" / self.settings.folder
+
+    def _write(self, rows: list[Row]) -> dict[str, list[DataFile]]:
+        groups = defaultdict(list)
+        for row in rows:
+            partition = self.settings.date_partition.values(micros(row.folder or row.at))
+            groups[row.table, tuple(partition.items())].append(row)
+        tables = defaultdict(list)
+        for (table, partition), group in groups.items():
+            home = table_path(self.settings.folder, table)
+            path = data_path(home, dict(partition), self.run, 1)
+            self.write(path, group)
+            file = DataFile(path=path, rows=len(group), bytes=1, partition=dict(partition))
+            tables[table].append(file)
+        return tables
+
+    def write(self, path: str, rows: list[Row]) -> None:
+        native = self.settings.naming == "native"
+        ids = pa.array([row.id for row in rows], pa.string())
+        times = pa.array([micros(row.at) for row in rows], pa.int64())
+        columns = {
+            "message_id" if native else "id": ids,
+            "received_at": times.cast(pa.timestamp("us", tz="UTC")),
+        }
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table(columns), self.root / path)
+
+    def _table(self, name: str, files: list[DataFile]) -> TableCommit:
+        rows = sum(file.rows for file in files)
+        return TableCommit(
+            table=new_table(name, Call.TRACK, self.settings.naming),
+            counts=Counts(received=rows, landed=rows),
+            files=tuple(files),
+        )
+
+    def quarantine(self, *reasons: str) -> None:
+        """What the next commit's run kept of lines that are no events."""
+        run = str(int(self.run) + 1)
+        path = self.root / quarantine_path(self.settings.folder, run)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"reason": reasons, "run_id": [run] * len(reasons)}), path)
+
+    def verify(self) -> Verification:
+        return verify(self.root, "web")
+
+
+def micros(at: datetime) -> int:
+    return (at - EPOCH) // TICK
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path)
+
+
+def only(found: Verification) -> TableCheck:
+    (table,) = found.tables
+    return table
+
+
+def problem(found: Verification) -> str:
+    (sentence,) = found.problems
+    assert not found.ok
+    return sentence
+
+
+# A lake that is as it should be
+
+
+def test_a_good_lake(lake: Lake) -> None:
+    identify = line("b", NOON + HOUR, type="identify")
+    lake.commit(lake.gz(line("a"), b" ", identify), [Row("a"), Row("b", NOON + HOUR, "identifies")])
+    lake.commit(lake.gz(line("c")), [Row("c")])
+    found = lake.verify()
+    assert found == Verification(
+        source="web",
+        files_read=2,
+        lines=3,
+        events=3,
+        landed=3,
+        expected=3,
+        tables=(
+            TableCheck(table="identifies", expected=1, found=1),
+            TableCheck(table="signed_up", expected=2, found=2),
+        ),
+        problems=(),
+    )
+    assert found.ok
+
+
+def test_it_tells_how_far_it_is(lake: Lake) -> None:
+    path = lake.gz(line("a"))
+    lake.commit(path, [Row("a")])
+    said: list[str] = []
+    verify(lake.root, "web", said.append)
+    assert said == ["reading the tables", f"reading {path.as_uri()}", "comparing"]
+
+
+def test_other_settings(tmp_path: Path) -> None:
+    settings = SourceSettings(
+        source="web",
+        naming="native",
+        table_prefix="px",
+        date_partition="year/month/day/hour",
+    )
+    lake = Lake(tmp_path, settings)
+    lines = line("a"), line("b", type="page"), line("c", event="注文")
+    tables = "px_track_signed_up", "px_page", "px_track_event_662dbb2d"
+    lake.commit(lake.gz(*lines), [Row(i, table=t) for i, t in zip("abc", tables, strict=True)])
+    assert lake.verify().ok
+
+
+def test_plain_and_zstd_files(lake: Lake) -> None:
+    plain = lake.archive("a.json", line("a") + b"\n")
+    frames = [zstandard.compress(line(i) + b"\n") for i in "bc"]
+    lake.commit([plain, lake.archive("b.zst", b"".join(frames))], map(Row, "abc"))
+    assert lake.verify().ok
+
+
+def test_a_source_is_known_by_its_slug_or_its_id(lake: Lake) -> None:
+    lake.commit(lake.gz(line("a")), [Row("a")])
+    assert verify(lake.root, "src1").ok
+    with pytest.raises(InvalidSettings, match=r"'shop'.*web \(id src1\)"):
+        verify(lake.root, "shop")
+
+
+# Rows that are wrong
+
+
+def test_a_missing_row(lake: Lake) -> None:
+    lake.commit(lake.gz(line("a"), line("b")), [Row("a")], landed=2)
+    found = lake.verify()
+    assert only(found) == TableCheck(table="signed_up", expected=2, found=1, missing=1)
+    assert problem(found) == "table signed_up: 1 events of the archive are missing: b"
+
+
+def test_an_extra_row(lake: Lake) -> None:
+    lake.commit(lake.gz(line("a")), [Row("a"), Row("b")], landed=1)
+    found = lake.verify()
+    assert only(found) == TableCheck(table="signed_up", expected=1, found=2, extra=1)
+    assert problem(found) == "table signed_up: 1 rows are not from the archive: b"
+
+
+def test_a_doubled_row(lake: Lake) -> None:
+    lake.commit(lake.gz(line("a")), [Row("a"), Row("a")], landed=1)
+    found = lake.verify()
+    assert only(found) == TableCheck(table="signed_up", expected=1, found=2, doubled=1)
+    assert problem(found) == "table signed_up: 1 rows are there already: a"
+
+
+def test_an_id_twice_in_two_tables(lake: Lake) -> None:
+    again = line("a", NOON + DAY, event="Other")
+    lake.commit(lake.gz(line("a"), again), [Row("a"), Row("a", NOON + DAY, "other")])
+    found = lake.verify()
+    other, signed_up = found.tables
+    assert (other.doubled, other.extra, signed_up.doubled) == (1, 0, 0)
+    assert "landed 2, not 1" in found.problems[1]
+    assert "duplicates 0, not 1" in found.problems[1]
+
+
+def test_a_row_in_the_wrong_table(lake: Lake) -> None:
+    lake.commit(lake.gz(line("a")), [Row("a", table="other")])
+    other, signed_up = lake.verify().tables
+    assert (other.extra, signed_up.missing) == (1, 1)
+
+
+def test_a_row_in_the_wrong_hour(lake: Lake) -> None:
+    lake.commit(lake.gz(line("a")), [Row("a", folder=NOON + HOUR)])
+    found = lake.verify()
+    assert only(found) == TableCheck(table="signed_up", expected=1, found=1, misplaced=1)
+    assert problem(found) == "table signed_up: 1 rows are in the wrong partition: a"
+
+
+def test_a_row_without_an_id(lake: Lake) -> None:
+    path = lake.gz(line("a"))
+    done = lake.commit(path, [Row("a")])
+    lake.write(done.tables[0].files[0].path, [Row("a"), Row(None)])  # type: ignore[arg-type]
+    assert only(lake.verify()).extra == 1
+
+
+# Files that are wrong
+
+
+def stray(lake: Lake) -> str:
+    partition = partition_path(lake.settings.date_partition.values(micros(NOON)))
+    return f"{table_path('src1', 'signed_up')}/{partition}/stray.parquet"
+
+
+def test_a_file_that_no_commit_names(lake: Lake) -> None:
+    lake.commit(lake.gz(line("a")), [Row("a")])
+    lake.write(stray(lake), [Row("x")])
+    found = lake.verify()
+    assert found.problems[0] == f"Parquet files that no commit names: {stray(lake)}"
+    assert only(found).extra == 1
+
+
+def test_a_file_that_is_gone(lake: Lake) -> None:
+    done = lake.commit(lake.gz(line("a")), [Row("a")])
+    path = done.tables[0].files[0].path
+    (lake.root / path).unlink()
+    found = lake.verify()
+    assert found.problems[0] == f"Parquet files that a commit names and that are gone: {path}"
+    assert only(found).missing == 1
+
+
+def test_a_file_that_cannot_be_read(lake: Lake) -> None:
+    done = lake.commit(
+        lake.gz(line("a"), line("b", NOON + HOUR)), [Row("a"), Row("b", NOON + HOUR)]
+    )
+    path = lake.root / done.tables[0].files[0].path
+    path.write_bytes(b"nonsense")
+    found = lake.verify()
+    assert found.problems[0].startswith(f"{path} cannot be read: ")
+    assert (found.landed, only(found).missing) == (1, 1)
+
+
+def test_an_archive_file_that_is_gone(lake: Lake) -> None:
+    gone = lake.archive("gone.gz", gzip.compress(line("a")))
+    lake.commit([gone, lake.gz(line("b"))], [Row("a"), Row("b")])
+    lake.commit(lake.gz(line("a", NOON + DAY)), [], duplicates=1)
+    gone.unlink()
+    found = lake.verify()
+    assert problem(found) == f"{gone.as_uri()} cannot be re-read: No such file or directory"
+    assert (found.files_read, found.lines) == (2, 2)
+
+
+def test_at_most_twenty_examples(lake: Lake) -> None:
+    lake.commit(lake.gz(*(line(f"m{n:02}") for n in range(30))), [], landed=30, received=30)
+    said = problem(lake.verify())
+    assert said.startswith("table signed_up: 30 events of the archive are missing: m00, m01,")
+    assert said.endswith("m19, …")
+
+
+# Duplicates
+
+
+APART = {
+    DAY: 1,
+    7 * DAY: 1,
+    7 * DAY + TICK: 2,
+    -7 * DAY: 1,
+    -8 * DAY: 2,
+}
+"""How far a second event of an id is from the first, and how many of the two are kept."""
+
+
+def test_duplicates_within_a_commit(lake: Lake) -> None:
+    lines, rows = [], []
+    for identity, (apart, kept) in enumerate(APART.items()):
+        lines += [line(f"m{identity}", NOON + apart), line(f"m{identity}")]
+        rows += [Row(f"m{identity}", at) for at in sorted((NOON, NOON + apart))[:kept]]
+    lake.commit(lake.gz(*lines), rows, duplicates=3)
+    assert lake.verify().problems == ()
+
+
+def test_duplicates_of_an_earlier_commit(lake: Lake) -> None:
+    ids = {apart: f"m{number}" for number, apart in enumerate(APART)}
+    lake.commit(lake.gz(*map(line, ids.values())), map(Row, ids.values()))
+    later = [Row(ids[apart], NOON + apart) for apart, kept in APART.items() if kept == 2]
+    lake.commit(
+        lake.gz(*(line(one, NOON + apart) for apart, one in ids.items())), later, duplicates=3
+    )
+    assert lake.verify().problems == ()
+
+
+def test_of_two_at_once_the_first_line_of_the_first_file_is_kept(lake: Lake) -> None:
+    one = lake.archive(
+        "1.gz", gzip.compress(line("a", event="One") + b"\n" + line("a", event="Two"))
+    )
+    other = lake.archive("0.gz", gzip.compress(line("b", event="Zero")))
+    lake.commit(
+        [one, lake.archive("2.gz", gzip.compress(line("b", event="Three"))), other],
+        [Row("a", table="one"), Row("b", table="zero")],
+        duplicates=2,
+    )
+    assert lake.verify().problems == ()
+
+
+def test_the_window_begins_again_after_it_ends(lake: Lake) -> None:
+    days = 0, 5, 8, 14, 16
+    kept = [Row("a", NOON + day * DAY) for day in (0, 8, 16)]
+    lake.commit(lake.gz(*(line("a", NOON + day * DAY) for day in days)), kept, duplicates=2)
+    assert lake.verify().problems == ()
+
+
+# Lines that are no events, and events that are not kept
+
+BAD = {
+    "not_json": b"{",
+    "not_object": b"[1]",
+    "bad_type": line("a", type="x"),
+    "no_message_id": line(""),
+    "no_event_name": line("a", event=""),
+    "no_received_at": line("a", receivedAt="2026-11-01"),
+    "too_large": line("a", x="x" * (1 << 20)),
+    "too_deep": b'{"a":' * 101 + b"1" + b"}" * 101,
+}
+
+
+def test_quarantined_lines(lake: Lake) -> None:
+    lake.quarantine(*BAD)
+    lake.commit(lake.gz(line("a"), *BAD.values()), [Row("a")], quarantined=len(BAD))
+    found = lake.verify()
+    assert found.problems == ()
+    assert (found.lines, found.events) == (9, 1)
+
+
+def test_a_quarantine_that_lost_a_line(lake: Lake) -> None:
+    lake.quarantine("not_json")
+    lake.commit(lake.gz(b"{", b"[]"), [], quarantined=2)
+    assert lake.verify().problems == (
+        "commit 1, and what its quarantine holds: quarantined 2, not 1",
+        "quarantine of commit 1, and what the archive gives: not_object 0, not 1",
+    )
+
+
+def test_a_quarantine_of_no_commit(lake: Lake) -> None:
+    lake.commit(lake.gz(line("a")), [Row("a")])
+    lake.quarantine("not_json")
+    assert problem(lake.verify()).startswith("runs in the quarantine that never committed: ")
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+def test_what_can_be_read_of_a_damaged_file(lake: Lake, pack: Any) -> None:
+    lake.quarantine("damaged_file")
+    damaged = lake.archive("1.gz", pack(line("a") + b"\n") + b"damage")
+    lake.commit(damaged, [Row("a")], quarantined=1)
+    assert lake.verify().problems == ()
+
+
+def test_all_before_a_wrong_checksum(lake: Lake) -> None:
+    packed = bytearray(gzip.compress(line("a")))
+    packed[-5] ^= 1
+    lake.quarantine("damaged_file")
+    lake.commit(lake.archive("1.gz", bytes(packed)), [Row("a")], quarantined=1)
+    assert lake.verify().problems == ()
+
+
+def test_a_file_cut_short_in_a_line(lake: Lake) -> None:
+    packer = zstandard.ZstdCompressor().compressobj()
+    start = packer.compress(line("a") + b"\n" + line("b")[:20])
+    start += packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    lake.quarantine("not_json", "damaged_file")
+    lake.commit(lake.archive("1.zst", start), [Row("a")], quarantined=2)
+    assert lake.verify().problems == ()
+
+
+def test_zeros_after_a_frame_are_no_damage(lake: Lake) -> None:
+    lake.commit(lake.archive("1.gz", gzip.compress(line("a")) + bytes(512)), [Row("a")])
+    assert lake.verify().problems == ()
+
+
+@pytest.mark.parametrize("skip", ["Signed Up", "signed_up"])
+def test_skipped_events(lake: Lake, skip: str) -> None:
+    lake.settings = lake.settings.model_copy(update={"skip_events": (skip,)})
+    page = line("b", type="page", event="Signed Up")
+    lake.commit(lake.gz(line("a"), page), [Row("b", table="pages")], skipped=1)
+    assert lake.verify().problems == ()
+
+
+def test_suppressed_events(lake: Lake) -> None:
+    lines = line("a", userId="u1"), line("b", userId="u2"), line("c")
+    lake.commit(lake.gz(*lines), [Row("b"), Row("c")], suppressed=1)
+    found = lake.verify()
+    assert found.problems == ()
+    assert (found.events, found.expected) == (3, 2)
+
+
+@pytest.mark.parametrize("suppressed", [0, 1])
+def test_more_events_are_nowhere_than_were_suppressed(lake: Lake, suppressed: int) -> None:
+    lines = [line(identity, userId="u1") for identity in "abc"]
+    lake.commit(
+        lake.gz(*lines), [Row("c")], suppressed=suppressed, landed=3 - suppressed, received=3
+    )
+    found = lake.verify()
+    assert only(found).missing == 2 - suppressed
+    assert problem(found).startswith("table signed_up: ")
+
+
+def test_fewer_events_are_nowhere_than_were_suppressed(lake: Lake) -> None:
+    lake.commit(lake.gz(line("a", userId="u1"), line("b")), [Row("b")], suppressed=2)
+    assert "suppressed 2, not 1" in problem(lake.verify())
+
+
+def test_an_event_of_nobody_cannot_be_suppressed(lake: Lake) -> None:
+    lines = line("a"), line("b", userId="u1")
+    lake.commit(lake.gz(*lines), [Row("b")], suppressed=1)
+    found = lake.verify()
+    assert only(found).missing == 1
+    assert "landed 1, not 2" in found.problems[1]
+
+
+def test_a_suppressed_event_does_not_make_another_a_duplicate(lake: Lake) -> None:
+    later = NOON + HOUR
+    lines = line("a", userId="u1"), line("a", later, userId="u2")
+    lake.commit(lake.gz(*lines), [Row("a", later)], suppressed=1)
+    assert lake.verify().problems == ()
+
+
+def test_a_suppressed_event_may_look_like_a_duplicate(lake: Lake) -> None:
+    lake.commit(lake.gz(line("a", userId="u1")), [Row("a")])
+    lake.commit(lake.gz(line("a", NOON + HOUR, userId="u1")), [], suppressed=1)
+    assert lake.verify().problems == ()
+
+
+def test_a_suppressed_event_may_equal_one_that_landed(lake: Lake) -> None:
+    lines = line("a", userId="u1"), line("a", userId="u2"), line("b", userId="u1")
+    lake.commit(lake.gz(*lines), [Row("a")], suppressed=2)
+    lake.commit(lake.gz(line("b", userId="u2")), [Row("b")])
+    assert lake.verify().problems == ()
+
+
+def test_a_suppressed_event_of_a_skipped_table(lake: Lake) -> None:
+    lake.settings = lake.settings.model_copy(update={"skip_events": ("signed_up",)})
+    lake.commit(lake.gz(line("a", userId="u1"), line("b")), [], suppressed=1, skipped=1)
+    assert lake.verify().problems == ()
+
+
+def test_books_that_do_not_balance(lake: Lake) -> None:
+    lake.commit(lake.gz(line("a")), [Row("a")], received=2)
+    assert lake.verify().problems == (
+        "commit 1: the books do not balance: all",
+        "commit 1, and what the archive gives: received 2, not 1",
+    )
+
+
+# Against the oracle
+
+
+def test_every_line_is_judged_as_the_oracle_judges_it() -> None:
+    for raw in adversary.lines(1, 250):
+        if raw.strip(b" \t\r") and len(raw) < 100_000:
+            assert reason(raw) == oracle.reason_against(raw), raw[:200]
+
+
+def reason(raw: bytes) -> str | None:
+    try:
+        eventlake.verify._event(raw)
+    except eventlake.verify._NoEventError as refused:
+        return str(refused)
+    return None
+
+
+def test_a_lake_that_the_oracle_made(lake: Lake) -> None:
+    right = oracle.Oracle(oracle.Settings(suppressed=frozenset({"u1"}), skip_events=("pages",)))
+    lake.settings = lake.settings.model_copy(update={"skip_events": ("pages",)})
+    seen: dict[str, int] = {}
+    for seed in (3, 4):
+        lines = [raw for raw in adversary.lines(seed, 70) if len(raw) < 100_000]
+        path = lake.gz(*lines)
+        books = right.load({path.as_uri(): lines})
+        rows = []
+        for table, state in right.tables.items():
+            rows += [
+                Row(r["id"], r["received_at"], table) for r in state.rows[seen.get(table, 0) :]
+            ]
+            seen[table] = len(state.rows)
+        lake.quarantine(*(why for why, *_ in books.quarantine))
+        counts = {name: n for name, n in asdict(books).items() if isinstance(n, int)}
+        lake.commit(path, rows, **counts)
+    found = lake.verify()
+    assert found.problems == ()
+    assert found.expected == found.landed == sum(seen.values())
+
+
+def test_it_shares_no_rule_with_what_it_checks() -> None:
+    code = Path(eventlake.verify.__file__).read_text()
+    assert set(re.findall(r"eventlake\.[\w.]+(?= import)", code)) == {
+        "eventlake.errors",
+        "eventlake.model.values",
+    }
