@@ -106,6 +106,8 @@ class Little:
             seen = [one for _, chunk, _ in parts for one in chunk.seen]
             growth = evolve(before, seen, self.settings.max_columns)
             rows = land([batch for _, _, batch in parts], growth.schema)
+            if table not in self.schemas and not rows.table.num_rows:
+                continue
             self.rescued += rows.rescued
             growth = with_rescued(growth) if rows.rescued else growth
             assert (RESCUED in rows.table.column_names) == (RESCUED in growth.schema.types)

@@ -670,6 +670,11 @@ class Oracle:
         return True
 
     def land(self, table: str, events: list[tuple[Event, bool]], result: LoadResult) -> None:
+        if table not in self.tables and not any(kept for _, kept in events):
+            for _ in events:  # a table begins with its first row
+                result.add(table, "duplicates")
+            result.new_columns[table] = {}
+            return
         if table not in self.tables:
             columns = standard(events[0][0].kind, self.settings.naming)
             self.tables[table] = TableState({column: to for column, (_, to) in columns.items()})

@@ -1,9 +1,9 @@
 """EventLake: customer events in a data lake that you own.
 
-    import eventlake
+import eventlake
 
-    eventlake.load(["raw/"], lake="./lake", settings=eventlake.source_settings(source="web"))
-    eventlake.open_lake("./lake").query("select count(*) from web.order_completed")
+eventlake.load(["raw/"], lake="./lake", settings=eventlake.source_settings(source="web"))
+eventlake.open_lake("./lake").query("select count(*) from web.order_completed")
 """
 
 from importlib import import_module

@@ -67,7 +67,7 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
     dead = recover(parts, ledger, progress)
     inputs = archive.keep(found.inputs, parts.store, settings.folder) if keep_raw else found.inputs
     plan = make_plan(parts, ledger, settings, inputs)
-    said = {
+    said: dict[str, Any] = {
         "source": settings.source,
         "lake": parts.store.root,
         "files": len(plan.inputs),
@@ -185,7 +185,7 @@ class Lake:
         return verify(Path(self.parts.store.root), source)
 
     def _folder(self, source: str) -> str:
-        known = {}
+        known: dict[str, str] = {}
         for folder in sources(self.parts.store):
             settings = Ledger(self.parts.store, folder).state().settings
             if settings:

@@ -46,8 +46,9 @@ class TableFormat(Protocol):
 class Runner(Protocol):
     """Has a Spark session for a run, wherever that is."""
 
-    parallelism: int
-    """How many tasks run at a time."""
+    @property
+    def parallelism(self) -> int:
+        """How many tasks run at a time."""
 
     def session(self) -> Any:
         """The session; started when first asked for."""

@@ -1,7 +1,7 @@
 """The one way to objects, on disk or in a bucket: obstore, with its errors in our words."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -105,8 +105,14 @@ class Store:
                 except FileNotFoundError:
                     continue
 
-    def delete_all(self, prefix: str) -> None:
-        self.delete(sorted(found.path for found in self.objects(prefix)))
+    def prune(self, folder: str) -> None:
+        """Remove the empty folders that moved objects leave behind; a bucket has none."""
+        top = Path(self.root) / folder
+        for below in sorted(top.rglob("*"), reverse=True):
+            with suppress(OSError):
+                below.rmdir()
+        with suppress(OSError):
+            top.rmdir()
 
 
 def _object(entry: Any) -> Object:

@@ -25,7 +25,7 @@ def _refuse(constant: str) -> Json:
 
 
 _EXACT = json.JSONDecoder(parse_int=Num, parse_float=Num, parse_constant=_refuse)
-_quoted = json.encoder.encode_basestring  # type: ignore[attr-defined]
+_quoted = json.encoder.encode_basestring
 
 
 def decode_line(line: bytes) -> Json:

@@ -181,7 +181,8 @@ def _kind_of(value: Json) -> Kind:
         return Kind.BOOL
     if isinstance(value, str):
         return Kind.STRING
-    return Kind.STRINGS if all(map(_is_string, value)) else Kind.JSON
+    strings = isinstance(value, list) and all(map(_is_string, value))
+    return Kind.STRINGS if strings else Kind.JSON
 
 
 def _is_string(value: Json) -> bool:
@@ -432,7 +433,8 @@ def _extractor(awkward: list[Path]) -> Extract:
     ways = list(_ways(tree))
 
     def extract(line: bytes) -> list[tuple[Path, msgspec.Raw]]:
-        whole, found = read(line), []
+        whole: Any = read(line)
+        found = []
         for names, path in ways:
             value = whole
             for name in names:

@@ -5,6 +5,7 @@ bool, or a list. Timestamps are integers: microseconds since 1970 in UTC.
 """
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from enum import StrEnum
@@ -209,14 +210,14 @@ def _string_to_timestamp(text: str) -> Cast:
     return MISFIT if moment is None else Cast(moment, False)
 
 
-_FROM_NUMBER = {
+_FROM_NUMBER: dict[Type, Callable[[str], Cast]] = {
     Type.STRING: lambda text: Cast(plain(text), False),
     Type.DECIMAL: _to_decimal,
     Type.BIGINT: _number_to_bigint,
     Type.BOOLEAN: _number_to_boolean,
     Type.TIMESTAMP: lambda _: MISFIT,
 }
-_FROM_STRING = {
+_FROM_STRING: dict[Type, Callable[[str], Cast]] = {
     Type.STRING: lambda text: Cast(text, False),
     Type.DECIMAL: _string_to_decimal,
     Type.BIGINT: _string_to_bigint,

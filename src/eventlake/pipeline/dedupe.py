@@ -102,7 +102,7 @@ def _drops(tasks: np.ndarray, rows: np.ndarray) -> Iterator[tuple[int, int, byte
     order = np.lexsort((rows["row"], rows["chunk"], tasks))
     tasks, rows = tasks[order], rows[order]
     changes = (np.diff(tasks) != 0) | (np.diff(rows["chunk"]) != 0)
-    starts = np.flatnonzero(np.append(True, changes)) if len(tasks) else []
+    starts: list[int] = np.flatnonzero(np.append(True, changes)).tolist() if len(tasks) else []
     for start, end in zip(starts, [*starts[1:], len(tasks)], strict=True):
         dropped = rows["row"][start:end].astype("<i4").tobytes()
         yield int(tasks[start]), int(rows["chunk"][start]), dropped

@@ -2,8 +2,6 @@
 
 import os
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -13,13 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eventlake.errors import InvalidSettings, Unavailable
+from eventlake.errors import Unavailable
+from eventlake.runners.java import check_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-MIN_JAVA = 17
-INSTALL_JAVA = f"install Java {MIN_JAVA} or newer (a JRE is enough) or point JAVA_HOME at one"
 
 _CONF = {
     "spark.app.name": "eventlake",
@@ -112,18 +108,3 @@ def _output_to(log: Path) -> Iterator[None]:
             os.dup2(saved[1], 2)
             os.close(saved[0])
             os.close(saved[1])
-
-
-def check_java() -> None:
-    """Say in one sentence what to install when there is no Java, or an old one."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if not java or not Path(java).exists():
-        raise InvalidSettings(f"Spark needs Java, and there is none here: {INSTALL_JAVA}")
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    version = re.search(r'version "(\d+)(?:\.(\d+))?', told.stderr + told.stdout)
-    if version is None:
-        raise InvalidSettings(f"{java} does not tell its version: {INSTALL_JAVA}")
-    major = int(version[2] or 0) if version[1] == "1" else int(version[1])
-    if major < MIN_JAVA:
-        raise InvalidSettings(f"Spark needs Java {MIN_JAVA}, and this is {major}: {INSTALL_JAVA}")

@@ -1,0 +1,56 @@
+# EventLake in six words; each sets up what it needs.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+BENCH_STAMP := $(VENV)/.ready-bench
+# The first of these that is new enough makes the environment.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+.PHONY: help setup demo test unit lint bench docs
+
+help:  ## these words, one line each
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## make .venv; instant when nothing changed
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "EventLake needs Python 3.11 or newer, and found none: install one, or say make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(BENCH_STAMP): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
+	@touch $@
+
+.PHONY: java
+java: $(STAMP)
+	@$(BIN)/python -m eventlake.runners.java
+
+demo: setup java  ## land a sample in ./demo-lake, show the tables, run a query
+	@rm -rf demo-raw demo-lake
+	$(BIN)/eventlake sample --events 100000 --types 50 --hours 3 --duplicates 0.01 --bad 0.001 --seed 7 --out demo-raw
+	$(BIN)/eventlake load demo-raw --source web --lake demo-lake
+	$(BIN)/eventlake tables --lake demo-lake
+	$(BIN)/eventlake query "select day, hr, count(*) as orders, sum(total) as revenue from web.order_completed group by all order by all" --lake demo-lake
+
+test: setup java  ## every test, exactly as CI
+	$(BIN)/python -m pytest
+
+unit: setup  ## rules and kernels only: no Spark, seconds
+	$(BIN)/python -m pytest tests/unit
+
+lint: setup  ## ruff, mypy --strict, the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup java $(BENCH_STAMP)  ## the benchmark beside its peers, one table of ratios
+	$(BIN)/python -m bench
+
+docs: setup  ## regenerate docs/cli.md and docs/settings.md
+	$(BIN)/python -m eventlake.cli.reference cli > docs/cli.md
+	$(BIN)/python -m eventlake.cli.reference settings > docs/settings.md
