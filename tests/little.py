@@ -10,7 +10,7 @@ import pyarrow as pa
 from eventlake.kernels.chunk import Chunk, TableReader, build_chunk
 from eventlake.kernels.dedupe import DAY, Ids, find_duplicates, hash_ids
 from eventlake.kernels.jsontext import TooDeep
-from eventlake.kernels.land import land
+from eventlake.kernels.land import Part, land
 from eventlake.kernels.lines import is_utf8
 from eventlake.kernels.route import LINE_BITS, Pile, Router, Rules, reject_deep
 from eventlake.model.naming import RESCUED
@@ -98,14 +98,14 @@ class Little:
         for table, pile, chunk in built:
             drop = duplicate[at : at + len(pile.ids)]
             at += len(pile.ids)
-            by_table[table].append((pile, chunk, chunk.batch.filter(pa.array(~drop))))
+            by_table[table].append((pile, chunk, Part(chunk.batch, ~drop)))
         for table, parts in by_table.items():
             before = self.schemas.get(table) or new_table(
                 table, parts[0][0].call, self.settings.naming
             )
             seen = [one for _, chunk, _ in parts for one in chunk.seen]
             growth = evolve(before, seen, self.settings.max_columns)
-            rows = land([batch for _, _, batch in parts], growth.schema)
+            rows = land([part for _, _, part in parts], growth.schema)
             if table not in self.schemas and not rows.table.num_rows:
                 continue
             self.rescued += rows.rescued

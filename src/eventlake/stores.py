@@ -44,8 +44,10 @@ class Store:
             return bytes(self._store.get(path).bytes())
 
     def read_range(self, path: str, start: int, size: int) -> pa.Buffer:
-        with _errors("read", path):
-            return pa.py_buffer(self._store.get_range(path, start=start, length=size))
+        """A part of an object, without a copy where it lies on disk."""
+        with self.open(path) as file:
+            file.seek(start)
+            return file.read_buffer(size)
 
     def open(self, path: str) -> pa.NativeFile:
         """A file to seek in, for readers that want parts of it."""
@@ -56,6 +58,15 @@ class Store:
         """Put an object in place, whole or not at all."""
         with _errors("write", path):
             self._store.put(path, memoryview(data).cast("B"))
+
+    @contextmanager
+    def writing(self, path: str) -> Iterator[pa.NativeFile]:
+        """A file to write piece by piece, under a name that nobody knows before it is done."""
+        place = Path(self.root) / path
+        with _errors("write", path):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with pa.OSFile(str(place), "wb") as file:
+                yield file
 
     def create(self, path: str, data: bytes) -> bool:
         """Put an object if there is none of that name; False if there is."""

@@ -2,12 +2,13 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from eventlake.kernels.cast import ARROW, cast_column
 from eventlake.kernels.chunk import LOOSE, RECEIVED, RESCUE, Physical, Rescues, scatter
@@ -19,6 +20,13 @@ from eventlake.model.schema import Column, TableSchema
 from eventlake.model.types import Type
 
 
+class Part(NamedTuple):
+    """A chunk, and which of its rows are to land."""
+
+    batch: pa.RecordBatch
+    keep: NDArray[np.bool_]
+
+
 class Rows(NamedTuple):
     """Rows ready to be written, and how many values were rescued in them."""
 
@@ -26,25 +34,29 @@ class Rows(NamedTuple):
     rescued: int
 
 
-def land(batches: Iterable[pa.RecordBatch], schema: TableSchema) -> Rows:
-    """Every batch cast to the table's types, all in order of receipt."""
-    parts = [_land_batch(batch, schema) for batch in batches]
-    whole = pa.concat_tables([part.table for part in parts], promote_options="default")
-    rescued = sum(part.rescued for part in parts)
-    return Rows(_in_order(_place_rescued(whole, schema)), rescued)
+def land(parts: Iterable[Part], schema: TableSchema) -> Rows:
+    """Every part cast to the table's types; the rows that land, in order of receipt."""
+    parts = list(parts)
+    cast = [_land_part(part, schema) for part in parts]
+    whole = pa.concat_tables([one.table for one in cast], promote_options="default")
+    keep = np.concatenate([part.keep for part in parts])
+    rescued = sum(one.rescued for one in cast)
+    return Rows(_in_order(_place_rescued(whole, schema), keep), rescued)
 
 
-def _land_batch(batch: pa.RecordBatch, schema: TableSchema) -> Rows:
-    claims, rescues = _claims(batch, schema)
-    arrays = [_column(claims.pop(c.name, ()), c, len(batch), rescues) for c in _typed(schema)]
+def _land_part(part: Part, schema: TableSchema) -> Rows:
+    claims, rescues = _claims(part.batch, schema)
+    rows = len(part.batch)
+    arrays = [_column(claims.pop(c.name, ()), c, rows, rescues) for c in _typed(schema)]
     for homeless in claims.values():  # beyond the table's budget of columns
         for claim in homeless:
             rescues.add(claim, claim.array.is_valid())
     names = [column.name for column in _typed(schema)]
-    if rescues.by_row:
+    landing = {row: found for row, found in rescues.by_row.items() if part.keep[row]}
+    if landing:
         names.append(RESCUED)
-        arrays.append(_rescued_data(rescues, len(batch)))
-    return Rows(pa.table(arrays, names), sum(map(len, rescues.by_row.values())))
+        arrays.append(_rescued_data(landing, rows))
+    return Rows(pa.table(arrays, names), sum(map(len, landing.values())))
 
 
 def _typed(schema: TableSchema) -> list[Column]:
@@ -107,12 +119,13 @@ def _cast(claim: Physical, to: Type, rescues: Rescues) -> pa.Array:
     return values
 
 
-def _rescued_data(rescues: Rescues, rows: int) -> pa.StringArray:
-    texts: list[str | None] = [None] * rows
-    for row, entries in rescues.by_row.items():
-        pairs = (f"{encode(dotted)}:{text}" for dotted, text in sorted(entries))
-        texts[row] = f"{{{','.join(pairs)}}}"
-    return pa.array(texts, pa.string())
+def _rescued_data(by_row: Mapping[int, list[tuple[str, ...]]], rows: int) -> pa.StringArray:
+    return scatter(((row, _rescued_object(found)) for row, found in by_row.items()), rows)
+
+
+def _rescued_object(entries: list[tuple[str, ...]]) -> str:
+    pairs = (f"{encode(dotted)}:{text}" for dotted, text in sorted(entries))
+    return f"{{{','.join(pairs)}}}"
 
 
 def _place_rescued(table: pa.Table, schema: TableSchema) -> pa.Table:
@@ -123,9 +136,11 @@ def _place_rescued(table: pa.Table, schema: TableSchema) -> pa.Table:
     return table.select(names if RESCUED in names else table.column_names)
 
 
-def _in_order(table: pa.Table) -> pa.Table:
-    table = table.combine_chunks()
+def _in_order(table: pa.Table, keep: NDArray[np.bool_]) -> pa.Table:
+    """The rows that are kept, sorted; one copy does both."""
     received = as_micros(table[RECEIVED].combine_chunks())
-    if (received[1:] >= received[:-1]).all():
-        return table
-    return table.take(pa.array(np.argsort(received, kind="stable")))
+    if keep.all() and (received[1:] >= received[:-1]).all():
+        return table.combine_chunks()
+    kept = np.flatnonzero(keep)
+    order = kept[np.argsort(received[kept], kind="stable")]
+    return table.combine_chunks().take(pa.array(order))

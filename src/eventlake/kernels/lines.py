@@ -110,7 +110,8 @@ def _frames(pieces: Iterator[bytes], start: Callable[[], Any]) -> Iterator[tuple
         data = piece
         while data:
             if frame.eof:
-                frame, data = start(), data.lstrip(b"\0")  # frames may have padding between them
+                data = data.lstrip(b"\0")  # frames may have padding between them, and at the end
+                frame = start() if data else frame
                 continue
             out = frame.decompress(data)
             if out:

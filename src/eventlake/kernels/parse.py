@@ -471,7 +471,7 @@ def _raw_struct(tree: dict[str, Any]) -> type[msgspec.Struct]:
         for number, below in enumerate(tree.values())
     ]
     keys = {f"f{number}": key for number, key in enumerate(tree)}
-    return msgspec.defstruct("Found", fields, rename=keys)
+    return msgspec.defstruct("Found", fields, rename=keys, gc=False)
 
 
 def _raw_field(below: Any) -> Any:

@@ -23,7 +23,7 @@ _BLANK = b" \t\r"
 _NO_TIME = -(1 << 62)
 
 
-class Routing(msgspec.Struct):
+class Routing(msgspec.Struct, gc=False):
     """The fields of an event that decide its way."""
 
     type: str

@@ -33,10 +33,10 @@ def _one_by_one(texts: pa.Array, rule: Callable[[str], int | None]) -> pa.Array:
 
 def all_times(texts: pa.Array) -> bool:
     """Whether every string names a moment; looks at the first before it looks at all."""
-    texts = texts.drop_null()
-    if not len(texts) or timestamp(texts[0].as_py()) is None:
+    first = pc.index(texts.is_valid(), True).as_py()
+    if first < 0 or timestamp(texts[first].as_py()) is None:
         return False
-    return bool(parse_times(texts).null_count == 0)
+    return bool(parse_times(texts).null_count == texts.null_count)
 
 
 def as_micros(times: pa.Array) -> np.ndarray:

@@ -28,8 +28,6 @@ PILES = 160 << 20
 SPLIT = 4 << 20
 """A larger chunk is cut by partition, so that a writer need not read what it does not write."""
 
-_LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
-
 
 @dataclass(frozen=True)
 class ReadJob:
@@ -46,6 +44,8 @@ class ReadJob:
     groups: tuple[range, ...]
     """The files of each task."""
     buckets: int
+    compression: str | None
+    """How chunks are packed in the stage; not at all where the page cache will hold them."""
 
 
 class ChunkMeta(msgspec.Struct):
@@ -189,27 +189,16 @@ class _Reading:
         return readers[table]
 
     def _write_chunks(self, built: list["_Built"]) -> None:
-        first, sink = len(self.result.chunks), pa.BufferOutputStream()
+        first = len(self.result.chunks)
         rows = sum(len(one.received) for one in built)
         name = f"{self.job.stage}/read/{self.number:06d}-{uuid.uuid4().hex}-{rows}.chunks"
-        for one in built:
-            offset = sink.tell()
-            with pa.ipc.new_stream(sink, one.chunk.batch.schema, options=_LZ4) as stream:
-                stream.write_batch(one.chunk.batch)
-            self.result.chunks.append(
-                ChunkMeta(
-                    one.table,
-                    one.call,
-                    name,
-                    offset,
-                    sink.tell() - offset,
-                    len(one.received),
-                    int(one.received[0]),
-                    int(one.received[-1]),
-                    one.chunk.seen,
-                )
-            )
-        self.job.store.write(name, sink.getvalue())
+        options = pa.ipc.IpcWriteOptions(compression=self.job.compression)
+        with self.job.store.writing(name) as file:
+            for one in built:
+                offset = file.tell()
+                with pa.ipc.new_stream(file, one.chunk.batch.schema, options=options) as stream:
+                    stream.write_batch(one.chunk.batch)
+                self.result.chunks.append(one.meta(name, offset, file.tell() - offset))
         self._write_ids(built, first)
 
     def _write_ids(self, built: list["_Built"], first: int) -> None:
@@ -246,6 +235,19 @@ class _Built:
     received: np.ndarray
     pile: Pile
     start: int = 0
+
+    def meta(self, name: str, offset: int, size: int) -> ChunkMeta:
+        return ChunkMeta(
+            table=self.table,
+            call=self.call,
+            object=name,
+            offset=offset,
+            size=size,
+            rows=len(self.received),
+            first=int(self.received[0]),
+            last=int(self.received[-1]),
+            seen=self.chunk.seen,
+        )
 
 
 def _cut(built: _Built, settings: SourceSettings) -> Iterator[_Built]:

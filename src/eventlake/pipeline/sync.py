@@ -31,6 +31,8 @@ EVENT_BYTES = 130
 """About what an event takes in a gzip file; only the number of tasks depends on it."""
 GROUP_BYTES = 64 << 20
 BUCKET_EVENTS = 4_000_000
+IN_CACHE = 512 << 20
+"""Input whose chunks, four times as large, may stay in the page cache on their way."""
 
 
 @dataclass
@@ -123,6 +125,7 @@ def read(run: Run) -> list[ReadResult]:
         files=tuple(one.uri for one in plan.inputs),
         groups=group_files([one.size for one in plan.inputs], run.runner.parallelism),
         buckets=run.buckets,
+        compression="lz4" if sum(one.size for one in plan.inputs) > IN_CACHE else None,
     )
     with run.timed("read"):
         results = run.tasks("read", len(job.groups), partial(read_task, job), 0)

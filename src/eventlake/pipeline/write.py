@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventlake.kernels.chunk import RECEIVED, received_in
-from eventlake.kernels.land import land
+from eventlake.kernels.land import Part, land
 from eventlake.kernels.times import as_micros
 from eventlake.model.layout import DatePartition
 from eventlake.model.schema import TableSchema
@@ -141,10 +141,10 @@ def write_task(job: WriteJob, number: int) -> bytes:
 def _write_unit(unit: Unit, job: WriteJob, result: WriteResult) -> None:
     files = _Files(unit.schema.name, job)
     for since, until in _slices(unit):
-        batches = [b for chunk in unit.chunks if (b := _rows(job.store, chunk, since, until))]
-        if not batches:
+        parts = [part for c in unit.chunks if (part := _part(job.store, c, since, until))]
+        if not parts:
             continue
-        rows = land(batches, unit.schema)
+        rows = land(parts, unit.schema)
         files.add(rows.table)
         rescued = result.rescued.get(unit.schema.name, 0) + rows.rescued
         result.rescued[unit.schema.name] = rescued
@@ -162,20 +162,16 @@ def _slices(unit: Unit) -> Iterator[tuple[int, int]]:
     return pairwise(ends)
 
 
-def _rows(store: Store, chunk: ChunkMeta, since: int, until: int) -> pa.RecordBatch | None:
-    """A chunk's rows that are no duplicates and were received in [since, until)."""
+def _part(store: Store, chunk: ChunkMeta, since: int, until: int) -> Part | None:
+    """A chunk, with its rows that are no duplicates and were received in [since, until)."""
     if chunk.first >= until or chunk.last < since:
         return None
     data = store.read_range(chunk.object, chunk.offset, chunk.size)
     batch = pa.ipc.open_stream(data).read_next_batch()
-    keep = np.ones(len(batch), np.bool_)
+    received = received_in(batch)
+    keep = (received >= since) & (received < until)
     keep[np.frombuffer(chunk.drops, "<i4")] = False
-    if chunk.first < since or chunk.last >= until:
-        received = received_in(batch)
-        keep &= (received >= since) & (received < until)
-    if keep.all():
-        return batch
-    return batch.filter(pa.array(keep)) if keep.any() else None
+    return Part(batch, keep) if keep.any() else None
 
 
 class _Files:

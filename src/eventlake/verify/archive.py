@@ -1,0 +1,56 @@
+"""The archive read again, event by event."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.request import url2pathname
+
+from eventlake.verify.check import Check
+from eventlake.verify.events import NoEventError, read_event, table_of
+from eventlake.verify.ledger import Commit
+from eventlake.verify.lines import read_lines
+
+
+def read_archive(check: Check, say: Callable[[str], None]) -> None:
+    """Every event of the archive that may have landed, and a count of all the others."""
+    check.insert("event", _archive(check, say))
+
+
+Row = tuple[int, str, str, int, int, int, int]
+"""The last is a doubt: 0 cannot be suppressed, 1 may be but has a row, 2 may be and has none."""
+
+
+def _archive(check: Check, say: Callable[[str], None]) -> Iterator[Row]:
+    for commit in check.commits:
+        check.ours[commit.seq] = Counter()
+        for number, uri in enumerate(commit.uris):
+            say(f"reading {uri}")
+            try:
+                yield from _events(uri, number, commit, check.ours[commit.seq])
+                check.files_read += 1
+            except OSError as error:
+                check.gaps.append(commit.seq)
+                check.problems.append(f"{uri} cannot be re-read: {error.strerror}")
+
+
+def _events(uri: str, number: int, commit: Commit, ours: Counter[str]) -> Iterator[Row]:
+    naming, prefix = commit.settings["naming"], commit.settings["table_prefix"]
+    skip = frozenset(commit.settings["skip_events"])
+    # The lake does not say who is suppressed: anyone may be, in a commit that suppressed someone.
+    doubt = 2 if commit.counts["suppressed"] else 0
+    for at, line in enumerate(read_lines(Path(url2pathname(uri.removeprefix("file://")))), 1):
+        if line is not None and not line.strip(b" \t\r"):
+            continue
+        ours["received"] += 1
+        try:
+            event, moment = read_event(line)
+        except NoEventError as refused:
+            ours.update(("quarantined", str(refused)))
+            continue
+        name = event["event"] if event["type"] == "track" else ""
+        table = table_of(event["type"], name, naming, prefix)
+        if skip and not skip.isdisjoint((table, name)):
+            ours["skipped"] += 1
+            continue
+        unsure = 0 if event.get("userId") is None else doubt
+        yield commit.seq, table, event["messageId"], moment, number, at, unsure

@@ -1,0 +1,50 @@
+"""A verification from end to end."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import duckdb
+
+from eventlake.verify.archive import read_archive
+from eventlake.verify.check import Check
+from eventlake.verify.compare import check_books, compare
+from eventlake.verify.ledger import find_folder, read_commits
+from eventlake.verify.replay import replay, settle_suppressed
+from eventlake.verify.result import TableCheck, Verification
+from eventlake.verify.tables import read_tables
+
+
+def verify(root: Path, source: str, progress: Callable[[str], None] | None = None) -> Verification:
+    """Compare all that a source has landed with its archive; `source` is its slug or its id."""
+    say = progress or (lambda _: None)
+    folder = find_folder(root, source)
+    with (
+        TemporaryDirectory(prefix="eventlake-verify-") as scratch,
+        duckdb.connect(config={"temp_directory": scratch, "memory_limit": "2GB"}) as db,
+    ):
+        check = Check(db, root.resolve(), folder, read_commits(root, folder))
+        say("reading the tables")
+        read_tables(check)
+        read_archive(check, say)
+        say("comparing")
+        replay(check)
+        settle_suppressed(check)
+        tables = compare(check)
+        check_books(check)
+        return _verification(check, source, tables)
+
+
+def _verification(check: Check, source: str, tables: tuple[TableCheck, ...]) -> Verification:
+    total = sum(check.ours.values(), Counter[str]())
+    return Verification(
+        source=source,
+        files_read=check.files_read,
+        lines=total["received"] - total["damaged_file"],
+        events=total["received"] - total["quarantined"],
+        landed=sum(table.found for table in tables),
+        expected=sum(table.expected for table in tables),
+        tables=tables,
+        problems=tuple(check.problems),
+    )

@@ -1,0 +1,395 @@
+"""Lakes for tests: loads without a JVM, processes that end, and pictures of lakes to compare."""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import eventlake.api
+from eventlake.api import LoadResult, open_lake
+from eventlake.model.settings import SourceSettings
+from eventlake.ports import Progress
+from eventlake.runners.local import LocalRunner
+from eventlake.sample import SampleSpec, make_sample
+
+SOURCE = "web"
+SETTINGS = SourceSettings(source=SOURCE)
+PATIENCE = 120.0
+"""Seconds that any process may take; it is killed then and the test fails."""
+
+
+# Loads
+
+
+class Inline:
+    """A runner whose tasks run one after the other in this process, without a JVM."""
+
+    parallelism = 2
+
+    def __init__(self, master: str = "") -> None:
+        """Any master is as good as another."""
+
+    def session(self) -> "Inline":
+        return self
+
+    def range(self, start: int, end: int, step: int, partitions: int) -> "Frame":
+        return Frame(end)
+
+
+@dataclass
+class Frame:
+    """As much of a Spark frame as tasks need."""
+
+    count: int
+    body: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] = iter
+
+    def mapInArrow(self, body: Any, schema: str) -> "Frame":  # noqa: N802 - Spark's own name
+        return Frame(self.count, body)
+
+    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's own name
+        numbers = (pa.record_batch([pa.array([n])], ["id"]) for n in range(self.count))
+        return pa.Table.from_batches(list(self.body(numbers)))
+
+
+def load(
+    paths: Sequence[str | Path],
+    lake: Path,
+    progress: Progress | None = None,
+    *,
+    runner: type = Inline,
+    settings: SourceSettings = SETTINGS,
+    **options: Any,
+) -> LoadResult:
+    """A load like any other, by default without Spark."""
+    with patch.object(eventlake.api, "LocalRunner", runner):
+        return eventlake.api.load(
+            paths, lake=lake, settings=settings, progress=progress, master="local[2]", **options
+        )
+
+
+@dataclass
+class Recorder:
+    """Remembers every step of a run."""
+
+    steps: list[tuple[str, int]] = field(default_factory=list)
+
+    def step(self, stage: str, done: int, total: int, rows: int) -> None:
+        self.steps.append((stage, done))
+
+
+def small_sample(folder: Path, seed: int = 7, **changes: Any) -> list[Path]:
+    """A file for each of three hours: 6 tables, events that come again, lines that are no events."""
+    options = {"events": 240, "types": 6, "hours": 3, "duplicates": 0.1, "bad": 0.03} | changes
+    make_sample(SampleSpec(seed=seed, **options), folder)
+    return sorted(folder.iterdir())
+
+
+# Processes
+
+_fork = multiprocessing.get_context("forkserver")
+_fork.set_forkserver_preload(["tests.lakes"])
+
+
+def start(work: Callable[..., None], *given: Any) -> BaseProcess:
+    """A process of its own session, forked from one that has everything imported."""
+    process = _fork.Process(target=_lead, args=(work, *given))
+    process.start()
+    return process
+
+
+def _lead(work: Callable[..., None], *given: Any) -> None:
+    os.setsid()
+    work(*given)
+
+
+def finish(process: BaseProcess) -> int:
+    """Wait for a process and all that it started; its exit code."""
+    process.join(PATIENCE)
+    late = process.is_alive()
+    end_session(process.pid or 0, grace=0.0 if late else 20.0)
+    process.join(10)
+    assert not late, f"a process took more than {PATIENCE:.0f} s"
+    return process.exitcode if process.exitcode is not None else -1
+
+
+def end_session(session: int, grace: float = 20.0) -> None:
+    """Wait until a session's processes are gone, such as a dead driver's JVM; kill who stays."""
+    until = time.monotonic() + grace
+    while members := _members(session):
+        if time.monotonic() > until:
+            for pid in members:
+                _kill(pid)
+        time.sleep(0.05)
+
+
+def _members(session: int) -> list[int]:
+    return [pid for pid in psutil.pids() if _session_of(pid) == session and _lives(pid)]
+
+
+def _session_of(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except (ProcessLookupError, PermissionError):
+        return -1
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def value(self) -> Any:
+        return json.loads(self.out)
+
+
+COMMAND = str(Path(sys.executable).parent / "eventlake")
+
+
+def command(*arguments: object, **changes: Any) -> Ran:
+    """The installed command, run to its end."""
+    process = popen(*arguments, **changes)
+    try:
+        out, err = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+        process.wait()
+        end_session(process.pid, grace=10.0)
+    return Ran(process.returncode, out, err)
+
+
+def popen(*arguments: object, **changes: Any) -> "subprocess.Popen[str]":
+    """The installed command in a session of its own."""
+    return subprocess.Popen(
+        [COMMAND, *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        **changes,
+    )
+
+
+# Waiting for each other
+
+
+@dataclass(frozen=True)
+class Meet:
+    """Waits at a step until as many others as there are names have come there too."""
+
+    folder: Path
+    name: str
+    others: tuple[str, ...]
+    stage: str = "commit"
+
+    def step(self, stage: str, done: int, total: int, rows: int) -> None:
+        if stage == self.stage:
+            (self.folder / self.name).touch()
+            for other in self.others:
+                wait_for(self.folder / other)
+
+
+def wait_for(path: Path) -> None:
+    until = time.monotonic() + PATIENCE / 2
+    while not path.exists():
+        assert time.monotonic() < until, f"{path.name} never came"
+        time.sleep(0.01)
+
+
+@contextmanager
+def ended(*processes: BaseProcess) -> Iterator[None]:
+    """Whatever happens, none of these processes is left behind."""
+    try:
+        yield
+    finally:
+        for process in processes:
+            if process.is_alive():
+                process.kill()
+            finish(process)
+
+
+# Pictures
+
+
+@dataclass(frozen=True)
+class Picture:
+    """All that a lake says about a source, without what two equal lakes may differ in."""
+
+    tables: dict[str, Counter[Any]]
+    catalog: dict[str, Any]
+    inputs: list[tuple[str, str]]
+    quarantine: Counter[Any]
+    reports: list[Any]
+    failures: list[str]
+    ids: Counter[Any]
+    strays: list[str]
+    problems: tuple[str, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(rows.total() for rows in self.tables.values())
+
+
+def picture(lake: Path) -> Picture:
+    """A lake read by nothing but JSON and Parquet readers, and what `verify` says of it."""
+    root = lake / "segment-data"
+    commits = read_commits(lake)
+    runs = [commit["run_id"] for commit in commits]
+    reports = {path.parent.name[7:]: path for path in root.glob("reports/*/*/*/report.json")}
+    return Picture(
+        tables=_tables(lake, commits),
+        catalog={path.stem: _catalog(path) for path in root.glob("catalog/*/*.json")},
+        inputs=sorted((i["uri"], i["fingerprint"]) for c in commits for i in c["inputs"]),
+        quarantine=_quarantine(lake, commits),
+        reports=[_report(reports[run]) if run in reports else "none" for run in runs],
+        failures=[_failure(reports[run]) for run in sorted(reports.keys() - set(runs))],
+        ids=_ids(lake, commits),
+        strays=strays(lake),
+        problems=open_lake(lake).verify(SOURCE).problems,
+    )
+
+
+def read_commits(lake: Path) -> list[Any]:
+    """The commits of the source, as JSON."""
+    ledger = lake / "segment-data/ledger" / SOURCE
+    return [json.loads(path.read_bytes()) for path in sorted(ledger.glob("*.json"))]
+
+
+def strays(lake: Path) -> list[str]:
+    """Everything in the lake that no commit accounts for, empty folders of the stage too."""
+    commits = read_commits(lake)
+    known = {move["final"] for commit in commits for move in commit["moves"]}
+    places = ("segment-data/data", "segment-data/quarantine", "segment-data/ledger/*/ids")
+    files = (file for place in places for top in lake.glob(place) for file in top.rglob("*"))
+    found = {file.relative_to(lake).as_posix() for file in files if file.is_file()}
+    staged = {path.relative_to(lake).as_posix() for path in lake.glob("segment-stage/*")}
+    halves = {path.relative_to(lake).as_posix() for path in lake.rglob("*#*")}
+    return sorted(found - known | staged | halves)
+
+
+def _tables(lake: Path, commits: list[Any]) -> dict[str, Counter[Any]]:
+    tables: dict[str, Counter[Any]] = {}
+    for done in (done for commit in commits for done in commit["tables"]):
+        for file in done["files"]:
+            rows = tables.setdefault(done["table"]["name"], Counter())
+            rows.update(_rows(lake / file["path"], tuple(file["partition"].items())))
+    return tables
+
+
+def _rows(path: Path, partition: tuple[tuple[str, str], ...]) -> Iterator[Any]:
+    """Rows with the values that they have and the types of these."""
+    if not path.exists():
+        yield f"{path} is missing"
+        return
+    table = pq.read_table(path, partitioning=None)
+    types = {column.name: str(column.type) for column in table.schema}
+    for row in table.to_pylist():
+        values = ((name, types[name], v) for name, v in sorted(row.items()) if v is not None)
+        yield (*values, *partition)
+
+
+def _catalog(path: Path) -> Any:
+    told = json.loads(path.read_bytes())
+    return told["columns"], told["partition_columns"], told["partitions"], told["location"]
+
+
+def _quarantine(lake: Path, commits: list[Any]) -> Counter[Any]:
+    rows: Counter[Any] = Counter()
+    for commit in commits:
+        if path := commit["quarantine"]:
+            kept = pq.read_table(lake / path, partitioning=None).to_pylist()
+            assert {row.pop("run_id") for row in kept} == {commit["run_id"]}
+            rows.update(tuple(row.values()) for row in kept)
+    return rows
+
+
+_VARIES = {"run_id", "start_time", "finish_time", "duration_mins", "bytes_written"}
+
+
+def _report(path: Path) -> Any:
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k not in _VARIES} for line in lines]
+
+
+def _failure(path: Path) -> str:
+    run = json.loads(path.read_text().splitlines()[0])
+    return f"{run['status']} {run['error_code']}"
+
+
+def _ids(lake: Path, commits: list[Any]) -> Counter[Any]:
+    ids: Counter[Any] = Counter()
+    for file in (file for commit in commits for file in commit["ids"]):
+        rows = pq.read_table(lake / file["path"], partitioning=None).to_pylist()
+        assert len(rows) == file["rows"]
+        ids.update(tuple(row.values()) for row in rows)
+    return ids
+
+
+WHOLE = tuple(Picture.__dataclass_fields__)
+
+
+def assert_same(found: Picture, wanted: Picture, parts: Sequence[str] = WHOLE) -> None:
+    """Two lakes are the same, in the parts that are named."""
+    for part in parts:
+        ours, theirs = getattr(found, part), getattr(wanted, part)
+        if ours != theirs:
+            raise AssertionError(f"{part} differ: {_difference(ours, theirs)[:2000]}")
+
+
+def _difference(ours: Any, theirs: Any) -> str:
+    if isinstance(ours, Counter):
+        more, fewer = list(ours - theirs), list(theirs - ours)
+        return f"{len(more)} are extra, as {more[:1]}; {len(fewer)} are missing, as {fewer[:1]}"
+    if isinstance(ours, dict):
+        names = [k for k in ours.keys() | theirs.keys() if ours.get(k) != theirs.get(k)]
+        empty = Counter[Any]()
+        name = min(names)
+        both = ours.get(name, empty), theirs.get(name, empty)
+        return f"{sorted(names)}; {name}: {_difference(*both)}"
+    return f"{ours}\nand not\n{theirs}"
+
+
+def assert_well(lake: Path) -> Picture:
+    """A lake that is complete and has nothing left over."""
+    found = picture(lake)
+    assert found.problems == ()
+    assert found.strays == []
+    assert "none" not in found.reports
+    return found
+
+
+Real = LocalRunner
+"""The runner of every user: Spark in a JVM of its own."""
