@@ -39,6 +39,8 @@ class TableReader:
     """The inferred columns that the table has already."""
     room: int
     """How many new columns it may still take."""
+    strings: set[Path] = field(default_factory=set)
+    """Paths of new columns that are strings already, whatever else they bring."""
     kinds: Kinds = field(init=False)
     standard: dict[str, Type] = field(init=False)
     own: dict[Path, Leaf] = field(init=False)
@@ -95,7 +97,7 @@ def join_seen(one: Seen, other: Seen) -> Seen:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows in order of receipt, by path, and what was seen of new columns."""
+    """Rows by path, and what was seen of new columns."""
 
     batch: pa.RecordBatch
     seen: list[Seen]
@@ -121,7 +123,7 @@ class Rescues:
 
 
 def build_chunk(lines: list[bytes], received: np.ndarray, reader: TableReader) -> Chunk:
-    """The lines of a table, already in order of receipt, as a chunk; may raise `TooDeep`."""
+    """The lines of a table as a chunk, in their order; may raise `TooDeep`."""
     parsed = _parse_uncrowded(lines, reader)
     rescues, loose = Rescues(), Loose()
     physicals = [*_dense(parsed, reader), *_sparse(parsed, reader, rescues, loose)]
@@ -312,10 +314,15 @@ def _entries(by_row: Mapping[int, list[tuple[str, ...]]], rows: int) -> pa.Strin
 
 
 def _seen(physicals: list[Physical], reader: TableReader) -> list[Seen]:
-    return [
+    """What the chunk tells of new columns; what an earlier one has told for good is left out."""
+    seen = [
         Seen(p.leaf.column, observe_column(p.kind, p.array), p.leaf.rank)
         for p in physicals
         if p.leaf.column not in reader.known
         and p.leaf.column not in reader.standard
+        and p.leaf.path not in reader.strings
         and p.array.null_count < len(p.array)
     ]
+    found = {one.rank[1] for one in seen if one.type is Type.STRING}
+    reader.strings |= {p.leaf.path for p in physicals if p.leaf.dotted in found}
+    return seen

@@ -6,7 +6,6 @@ from itertools import compress
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
 from eventlake.kernels.jsontext import MAX_LEVELS, NotJson, TooDeep, decode_line
@@ -80,14 +79,6 @@ class Pile:
     received: list[int] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
     bytes: int = 0
-
-    def sort(self) -> None:
-        """Bring the events into order of receipt."""
-        order = np.argsort(np.array(self.received, np.int64), kind="stable").tolist()
-        self.lines = [self.lines[at] for at in order]
-        self.ids = [self.ids[at] for at in order]
-        self.received = [self.received[at] for at in order]
-        self.places = [self.places[at] for at in order]
 
     def keep(self, kept: list[bool]) -> None:
         """Leave only these events."""

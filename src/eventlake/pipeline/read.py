@@ -23,7 +23,7 @@ from eventlake.stores import Store
 
 PILE = 24 << 20
 """Bytes of one table's lines that are parsed at once."""
-PILES = 160 << 20
+PILES = 256 << 20
 """Bytes of lines that a task holds before it parses them all."""
 SPLIT = 4 << 20
 """A larger chunk is cut by partition, so that a writer need not read what it does not write."""
@@ -164,7 +164,6 @@ class _Reading:
 
     def _chunks(self, table: str, pile: Pile) -> Iterator["_Built"]:
         reader = self._reader(table, pile.call)
-        pile.sort()
         while pile.lines:
             received = np.array(pile.received, np.int64)
             try:
@@ -172,7 +171,9 @@ class _Reading:
             except TooDeep:
                 self.router.rejected += reject_deep(pile)
                 continue
-            yield from _cut(_Built(table, pile.call, chunk, received, pile), self.job.settings)
+            places = np.array(pile.places, np.int64)
+            built = _Built(table, pile.call, chunk, received, pile.ids, places)
+            yield from _cut(built, self.job.settings)
             return
 
     def _reader(self, table: str, call: Call) -> TableReader:
@@ -233,8 +234,8 @@ class _Built:
     call: Call
     chunk: Chunk
     received: np.ndarray
-    pile: Pile
-    start: int = 0
+    ids: list[str]
+    places: np.ndarray
 
     def meta(self, name: str, offset: int, size: int) -> ChunkMeta:
         return ChunkMeta(
@@ -244,36 +245,36 @@ class _Built:
             offset=offset,
             size=size,
             rows=len(self.received),
-            first=int(self.received[0]),
-            last=int(self.received[-1]),
+            first=int(self.received.min()),
+            last=int(self.received.max()),
             seen=self.chunk.seen,
         )
 
+    def take(self, rows: np.ndarray, seen: list[Seen]) -> "_Built":
+        batch = self.chunk.batch.take(pa.array(rows))
+        ids = [self.ids[row] for row in rows.tolist()]
+        chunk = Chunk(batch, seen)
+        return _Built(self.table, self.call, chunk, self.received[rows], ids, self.places[rows])
+
 
 def _cut(built: _Built, settings: SourceSettings) -> Iterator[_Built]:
-    """A large chunk in pieces that each lie in one partition; its rows are in order of receipt."""
+    """A large chunk in pieces that each lie in one partition."""
     spans = built.received // settings.date_partition.span
-    if built.chunk.batch.nbytes <= SPLIT or spans[0] == spans[-1]:
+    partitions = np.unique(spans)
+    if built.chunk.batch.nbytes <= SPLIT or len(partitions) == 1:
         yield built
         return
-    starts = np.flatnonzero(np.diff(spans, prepend=spans[0] - 1))
-    for start, end in zip(starts, [*starts[1:], len(spans)], strict=True):
+    for number, partition in enumerate(partitions):
         # What was seen is told once, with the first piece.
-        seen = built.chunk.seen if start == 0 else []
-        piece = Chunk(built.chunk.batch.slice(start, end - start), seen)
-        yield _Built(
-            built.table, built.call, piece, built.received[start:end], built.pile, int(start)
-        )
+        seen = built.chunk.seen if number == 0 else []
+        yield built.take(np.flatnonzero(spans == partition), seen)
 
 
 def _ids(built: _Built, number: int) -> np.ndarray:
-    rows = len(built.received)
-    chosen = slice(built.start, built.start + rows)
-    ids = np.empty(rows, ID_ROW)
-    ids["high"], ids["low"] = hash_ids(built.pile.ids[chosen])
-    ids["received"] = built.received
-    ids["place"] = built.pile.places[chosen]
-    ids["chunk"], ids["row"] = number, np.arange(rows)
+    ids = np.empty(len(built.received), ID_ROW)
+    ids["high"], ids["low"] = hash_ids(built.ids)
+    ids["received"], ids["place"] = built.received, built.places
+    ids["chunk"], ids["row"] = number, np.arange(len(ids))
     return ids
 
 

@@ -29,6 +29,10 @@ _CONF = {
     # One task is one result row; nothing is gained by looking at the plan while it runs.
     "spark.sql.adaptive.enabled": "false",
     "spark.python.worker.reuse": "true",
+    # The JVM only hands out tasks: compiling its code well would take more than it gives.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.python.daemon.module": "eventlake.pipeline.daemon",
 }
 
 
@@ -40,10 +44,8 @@ class LocalRunner:
 
     @property
     def parallelism(self) -> int:
-        local = re.fullmatch(r"local(?:\[(\*|\d+)(?:,.*)?\])?", self.master)
-        if local is None:
-            return 16  # a cluster's size is its own affair; tasks are sized by bytes beyond this
-        return (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
+        # A cluster's size is its own affair; beyond this, tasks are sized by bytes.
+        return local_cores(self.master) or 16
 
     def session(self) -> "SparkSession":
         return spark_session(self.master)
@@ -65,9 +67,25 @@ def spark_session(master: str) -> "SparkSession":
             builder = SparkSession.builder.master(master)
             for key, value in _conf(master).items():
                 builder = builder.config(key, value)
-            return builder.getOrCreate()
+            session = builder.getOrCreate()
+            _warm_up(session, master)
+            return session
     except Exception as problem:
         raise Unavailable(f"Spark did not start on {master}; its log is {log}") from problem
+
+
+def _warm_up(session: "SparkSession", master: str) -> None:
+    """Have the Python workers up before a run asks for them."""
+    workers = local_cores(master) or 1
+    session.range(0, workers, 1, workers).mapInArrow(lambda batches: batches, "id long").count()
+
+
+def local_cores(master: str) -> int | None:
+    """How many threads a local master has; None for a cluster."""
+    local = re.fullmatch(r"local(?:\[(\*|\d+)(?:,.*)?\])?", master)
+    if local is None:
+        return None
+    return (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
 
 
 def _conf(master: str) -> dict[str, str]:

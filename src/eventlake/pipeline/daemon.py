@@ -1,0 +1,10 @@
+"""Spark's daemon of Python workers, with what the tasks need imported before it forks them."""
+
+from pyspark import daemon
+
+import eventlake.pipeline.dedupe
+import eventlake.pipeline.read
+import eventlake.pipeline.write  # noqa: F401 - workers find these ready
+
+if __name__ == "__main__":
+    daemon.manager()
