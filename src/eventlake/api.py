@@ -1,9 +1,11 @@
 """EventLake from Python: the same words as the command line, returning values."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
@@ -13,17 +15,27 @@ from pydantic import Field
 
 from eventlake import archive
 from eventlake.errors import EventLakeError, Internal, InvalidSettings
+from eventlake.kernels.cast import ARROW
+from eventlake.kernels.times import parse_times
 from eventlake.lakes.local import local_lake
 from eventlake.ledger import Ledger, sources
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.commit import Commit, Counts, TableCommit
-from eventlake.model.layout import QUARANTINE, REPORTS
+from eventlake.model.layout import QUARANTINE, REPORTS, run_day
+from eventlake.model.report import COLUMNS as REPORT_COLUMNS
 from eventlake.model.schema import Column
 from eventlake.model.settings import SourceSettings
+from eventlake.model.types import Type, timestamp_like
 from eventlake.model.values import Value
 from eventlake.pipeline.finish import Finished
 from eventlake.pipeline.finish import Lake as Parts
-from eventlake.pipeline.plan import make_plan, recover
+from eventlake.pipeline.plan import (
+    check_neighbours,
+    check_settings,
+    make_plan,
+    recover,
+    warnings,
+)
 from eventlake.pipeline.sync import Run, sync
 from eventlake.ports import Progress, Silent
 from eventlake.query import QueryTable, run_query, run_spark_query
@@ -46,6 +58,7 @@ class LoadResult(Value):
     passed_over: tuple[str, ...] = ()
     timings: dict[str, float] = Field(default_factory=dict)
     report: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
@@ -60,22 +73,27 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
 ) -> LoadResult:
     """Land the events of raw logs that were not loaded before."""
     progress = progress or Silent()
-    parts = local_lake(lake)
+    parts = local_lake(lake, make=True)
     ledger = Ledger(parts.store, settings.folder)
     progress.step("plan", 0, 1, 0)
     found = archive.find(paths)
+    check_neighbours(parts.store, settings)
     dead = recover(parts, ledger, progress)
-    inputs = archive.keep(found.inputs, parts.store, settings.folder) if keep_raw else found.inputs
-    plan = make_plan(parts, ledger, settings, inputs)
+    state = ledger.state()
+    check_settings(state, settings)
+    fresh = tuple(one for one in found.inputs if not state.has_loaded(one))
     said: dict[str, Any] = {
         "source": settings.source,
         "lake": parts.store.root,
-        "files": len(plan.inputs),
-        "already_loaded": len(inputs) - len(plan.inputs),
+        "files": len(fresh),
+        "already_loaded": len(found.inputs) - len(fresh),
         "passed_over": found.passed_over,
+        "warnings": warnings(state, settings),
     }
-    if not plan.inputs:
-        return LoadResult(status="nothing", message=_nothing(len(inputs)), **said)
+    if not fresh:
+        return LoadResult(status="nothing", message=_nothing(len(found.inputs)), **said)
+    inputs = archive.keep(fresh, parts.store, settings.folder) if keep_raw else fresh
+    plan = make_plan(parts, state, settings, inputs)
     runner = LocalRunner(master)
     run = Run(parts, ledger, runner, plan, progress, frozenset(suppressed), dead)
     began = perf_counter()
@@ -146,7 +164,7 @@ class Lake:
     def tables(self) -> list[TableInfo]:
         """Every table, by database and name."""
         known = sorted(self.parts.catalog.tables(), key=lambda t: (t.database, t.name))
-        return [self._info(table) for table in known]
+        return [self._info(table) for table in known if table.format == "parquet"]
 
     def schema(self, name: str) -> TableInfo:
         """One table, named `database.table`."""
@@ -158,20 +176,17 @@ class Lake:
 
     def query(self, sql: str, engine: str = "duckdb", master: str = "local[*]") -> pa.Table:
         """What DuckDB, or Spark, answers to a query over the lake's tables."""
-        tables = [self._queried(table) for table in self.parts.catalog.tables()]
-        if engine == "spark":
-            return run_spark_query(LocalRunner(master).session(), tables, sql)
-        if engine != "duckdb":
+        if engine not in ("duckdb", "spark"):
             raise InvalidSettings(f"engine is {engine!r}: choose one of duckdb, spark")
-        return run_query(tables, sql)
+        with TemporaryDirectory(prefix="eventlake-") as scratch:
+            tables = [self._queried(table, scratch) for table in self.parts.catalog.tables()]
+            if engine == "spark":
+                return run_spark_query(LocalRunner(master).session(), tables, sql)
+            return run_query(tables, sql)
 
     def reports(self, source: str) -> list[dict[str, Any]]:
         """The lines of every report of a source, oldest run first."""
-        folder = self._folder(source)
-        mine = f"/source={folder}/"
-        paths = sorted(o.path for o in self.parts.store.objects(REPORTS) if mine in o.path)
-        texts = (self.parts.store.read(path).decode() for path in paths)
-        return [json.loads(line) for text in texts for line in text.splitlines()]
+        return self._report_lines(f"/source={self._folder(source)}/")
 
     def quarantine(self, source: str) -> pa.Table:
         """The lines that were no events, with their reasons."""
@@ -221,15 +236,49 @@ class Lake:
             bytes=sum(sizes[path] for path in paths),
         )
 
-    def _queried(self, table: CatalogTable) -> QueryTable:
+    def _queried(self, table: CatalogTable, scratch: str) -> QueryTable:
         root = Path(self.parts.store.root)
+        files = [(str(root / path), _partition(path)) for path in self._files(table)]
         return QueryTable(
             database=table.database,
             name=table.name,
             columns=[(column.name, str(column.type)) for column in table.columns],
             partition_columns=table.partition_columns,
-            files=[(str(root / path), _partition(path)) for path in self._files(table)],
+            files=self._report_files(table, Path(scratch)) if table.format == "json" else files,
         )
+
+    def _report_files(self, table: CatalogTable, scratch: Path) -> list[tuple[str, dict[str, str]]]:
+        """The reports in the form that every engine reads, a file for each partition."""
+        rows: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+        for line in self._report_lines(""):
+            rows[line["source_id"], run_day(line["run_id"])].append(line)
+        files = []
+        for (source_id, day), lines in rows.items():
+            folder = scratch / source_id / day
+            folder.mkdir(parents=True)
+            pq.write_table(report_rows(lines), folder / "reports.parquet")
+            partition = dict(zip(table.partition_columns, (source_id, day), strict=True))
+            files.append((str(folder / "reports.parquet"), partition))
+        return files
+
+    def _report_lines(self, below: str) -> list[dict[str, Any]]:
+        found = (o.path for o in self.parts.store.objects(REPORTS))
+        paths = sorted(path for path in found if below in path)
+        texts = (self.parts.store.read(path).decode() for path in paths)
+        return [json.loads(line) for text in texts for line in text.splitlines()]
+
+
+def report_rows(lines: list[dict[str, Any]]) -> pa.Table:
+    """Report lines in the columns of the reports' table."""
+    columns = {}
+    for name, kind in REPORT_COLUMNS.items():
+        values = [line.get(name) for line in lines]
+        if kind is Type.TIMESTAMP:
+            columns[name] = parse_times(pa.array(values, pa.string()), timestamp_like)
+        else:
+            texts = [json.dumps(v) if isinstance(v, list) else v for v in values]
+            columns[name] = pa.array(texts, ARROW[kind])
+    return pa.table(columns)
 
 
 def _partition(path: str) -> dict[str, str]:

@@ -104,7 +104,7 @@ def _kept(one: Input, store: Store, folder: str) -> Input:
     path = f"{LOGS}/{folder}/{_received_day(one)}/{mark}-{_plain_name(source.name)}"
     store.create(path, source.read_bytes())
     kept = _input(Path(store.root) / path)
-    return kept.model_copy(update={"origin": one.uri, "fingerprint": one.fingerprint})
+    return kept.model_copy(update={"origin": (one.uri, one.fingerprint)})
 
 
 def _plain_name(name: str) -> str:

@@ -70,6 +70,11 @@ class Ledger:
         numbers = (int(name.removesuffix(".json")) for name in names)
         return [(number, self.commit(number)) for number in numbers if number > sequence]
 
+    def settings(self) -> SourceSettings | None:
+        """The settings of the last commit."""
+        _, names = self.store.names(self.path)
+        return self.commit(int(names[-1].removesuffix(".json"))).settings if names else None
+
     def commit(self, sequence: int) -> Commit:
         return Commit.from_json(self.store.read(self._name(sequence)))
 

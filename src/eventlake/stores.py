@@ -152,8 +152,8 @@ def _errors(verb: str, path: str) -> Iterator[None]:
         raise Unavailable(f"could not {verb} {path}: {reason}") from problem
 
 
-def open_store(lake: str | Path) -> Store:
-    """The store of a lake that is given by its folder."""
+def open_store(lake: str | Path, *, make: bool) -> Store:
+    """The store of a lake that is given by its folder; only who lands events may make one."""
     if "://" in str(lake):
         scheme = urlsplit(str(lake)).scheme
         if scheme != "file":
@@ -162,4 +162,6 @@ def open_store(lake: str | Path) -> Store:
     root = Path(lake).expanduser().resolve()
     if root.exists() and not root.is_dir():
         raise InvalidSettings(f"lake is {str(lake)!r}: it is a file, and a lake is a folder")
+    if not make and not root.exists():
+        raise InvalidSettings(f"lake is {str(lake)!r}: there is no such folder")
     return Store(str(root))

@@ -8,7 +8,7 @@ from eventlake.pipeline.finish import Lake
 from eventlake.stores import open_store
 
 
-def local_lake(folder: str | Path) -> Lake:
+def local_lake(folder: str | Path, *, make: bool = False) -> Lake:
     """Everything that a run needs of a lake on disk."""
-    store = open_store(folder)
+    store = open_store(folder, make=make)
     return Lake(store=store, catalog=FilesCatalog(store), format=ParquetFormat(store))

@@ -17,6 +17,7 @@ class CatalogTable(Value):
     columns: tuple[Column, ...]
     partition_columns: tuple[str, ...]
     partitions: tuple[dict[str, str], ...] = ()
+    format: str = "parquet"
 
     def with_columns(self, columns: Sequence[Column]) -> "CatalogTable":
         """The table with those of the columns that it lacks, at its end."""

@@ -13,13 +13,13 @@ class Input(Value):
     uri: str
     fingerprint: str
     size: int
-    origin: str = ""
-    """Where a file that was copied into the lake's archive came from."""
+    origin: tuple[str, str] | None = None
+    """Address and fingerprint of the file that was copied into the lake's archive."""
 
     @property
     def identities(self) -> tuple[tuple[str, str], ...]:
         own = (self.uri, self.fingerprint)
-        return (own, (self.origin, self.fingerprint)) if self.origin else (own,)
+        return (own, self.origin) if self.origin else (own,)
 
 
 class IdFile(Value):
@@ -42,8 +42,6 @@ class Plan(Value):
     inputs: tuple[Input, ...]
     tables: dict[str, TableSchema] = Field(default_factory=dict)
     ids: tuple[IdFile, ...] = ()
-    suppressed: str = ""
-    """Where in the stage the suppressed user ids lie, one a line."""
 
 
 class Move(Value):
@@ -103,7 +101,6 @@ class Commit(Value):
 
     run_id: str
     settings: SourceSettings
-    started: str
     inputs: tuple[Input, ...]
     counts: Counts
     tables: tuple[TableCommit, ...] = ()

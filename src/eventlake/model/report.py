@@ -7,6 +7,39 @@ from typing import Any
 
 from eventlake.model.commit import Commit, Counts, TableCommit
 from eventlake.model.settings import SourceSettings
+from eventlake.model.types import Type
+
+DATABASE, TABLE = "__segment_datalake", "sync_reports"
+PARTITIONS = ("source_id", "day")
+COLUMNS = {
+    **dict.fromkeys(("type", "workspace_id", "run_id"), Type.STRING),
+    **dict.fromkeys(("start_time", "finish_time"), Type.TIMESTAMP),
+    "duration_mins": Type.BIGINT,
+    **dict.fromkeys(
+        ("status", "error", "error_code", "table_name", "database", "partitions", "new_columns"),
+        Type.STRING,
+    ),
+    "row_count": Type.BIGINT,
+    **dict.fromkeys(("is_new", "replay"), Type.BOOLEAN),
+    **dict.fromkeys(
+        ("replay_from", "replay_to", "emr_cluster_id", "s3_bucket"),
+        Type.STRING,
+    ),
+    **dict.fromkeys(
+        (
+            "received_count",
+            "duplicate_count",
+            "suppressed_count",
+            "quarantined_count",
+            "skipped_count",
+            "rescued_count",
+            "bytes_written",
+            "files_written",
+        ),
+        Type.BIGINT,
+    ),
+}
+"""The reports as a table; lists in it are JSON text."""
 
 FINISHED, PARTIAL, FAILED = "finished", "partial", "failed"
 

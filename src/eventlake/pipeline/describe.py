@@ -8,7 +8,6 @@ from eventlake.errors import Internal
 from eventlake.model import layout
 from eventlake.model.commit import Commit, Counts, DataFile, IdFile, Move, Plan, TableCommit
 from eventlake.model.naming import Call
-from eventlake.model.report import run_stamp
 from eventlake.model.schema import new_table
 from eventlake.pipeline.dedupe import DedupeResult
 from eventlake.pipeline.evolve import Growth, with_rescued
@@ -58,7 +57,6 @@ def describe(plan: Plan, outcome: Outcome, dead: tuple[str, ...]) -> Commit:
     return Commit(
         run_id=plan.run_id,
         settings=plan.settings,
-        started=run_stamp(plan.run_id),
         inputs=plan.inputs,
         counts=sum((done.counts for done in tables), rejected),
         tables=tables,

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from eventlake.errors import EventLakeError
 from eventlake.ledger import Ledger, remove_stage
+from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.commit import Commit, Move, TableCommit
-from eventlake.model.layout import report_path, table_path
+from eventlake.model.layout import REPORTS, report_path, run_day, table_path
 from eventlake.model.report import Problems, now, report_lines, to_lines
+from eventlake.model.schema import Column
 from eventlake.ports import Catalog, Progress, TableFormat
 from eventlake.stores import Store
 
@@ -98,8 +100,27 @@ def write_report(lake: Lake, commit: Commit, problems: Problems, progress: Progr
     progress.step("report", 0, 1, 0)
     path = report_path(commit.settings.folder, commit.run_id)
     lake.store.write(path, to_lines(report_lines(commit, now(), problems)))
+    _register_reports(lake, commit)
     progress.step("report", 1, 1, 0)
     return path
+
+
+def _register_reports(lake: Lake, commit: Commit) -> None:
+    """The reports are a table too."""
+    table = CatalogTable(
+        database=report.DATABASE,
+        name=report.TABLE,
+        source="",
+        location=REPORTS,
+        columns=tuple(Column(name=name, type=kind) for name, kind in report.COLUMNS.items()),
+        partition_columns=report.PARTITIONS,
+        format="json",
+    )
+    lake.catalog.database(table.database)
+    if lake.catalog.table(table.database, table.name) is None:
+        lake.catalog.create(table)
+    partition = {"source_id": commit.settings.source_id, "day": run_day(commit.run_id)}
+    lake.catalog.add_partitions(table, [partition])
 
 
 def clean(lake: Lake, ledger: Ledger, commit: Commit, progress: Progress) -> None:

@@ -4,12 +4,13 @@ import time
 from collections.abc import Sequence
 
 from eventlake.errors import InvalidSettings
-from eventlake.ledger import Ledger, State, is_dead, staged_runs
+from eventlake.ledger import Ledger, State, is_dead, sources, staged_runs
 from eventlake.model.commit import Input, Plan
 from eventlake.model.report import Problems
 from eventlake.model.settings import FIXED, SourceSettings
 from eventlake.pipeline.finish import Lake, clean, finish, publish
 from eventlake.ports import Progress
+from eventlake.stores import Store
 
 
 def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[str, ...]:
@@ -30,19 +31,14 @@ def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[str, ...]:
     return tuple(dead)
 
 
-def make_plan(
-    lake: Lake, ledger: Ledger, settings: SourceSettings, inputs: Sequence[Input]
-) -> Plan:
-    """A run over the files that no commit names yet."""
-    state = ledger.state()
-    check_settings(state, settings)
-    fresh = tuple(one for one in inputs if not state.has_loaded(one))
+def make_plan(lake: Lake, state: State, settings: SourceSettings, inputs: Sequence[Input]) -> Plan:
+    """A run over files that no commit names yet, with all that is known."""
     return Plan(
         run_id=f"{time.time_ns():019d}",
         lake=lake.store.root,
         settings=settings,
         base=state.sequence,
-        inputs=fresh,
+        inputs=tuple(inputs),
         tables=state.tables,
         ids=state.ids,
     )
@@ -59,3 +55,35 @@ def check_settings(state: State, settings: SourceSettings) -> None:
                 f"{name} is {str(given)!r}, and the tables of {settings.source} were made with "
                 f"{str(was)!r}: keep that, or delete the tables and load again"
             )
+
+
+def check_neighbours(store: Store, settings: SourceSettings) -> None:
+    """Refuse what would make two sources write over each other."""
+    for folder in sources(store):
+        other = Ledger(store, folder).settings()
+        if other is None or folder == settings.folder:
+            continue
+        if settings.source_id == other.source_id:
+            raise InvalidSettings(
+                f"partition_by_slug is {settings.partition_by_slug}, and the tables of "
+                f"{other.source} were made with {other.partition_by_slug}: keep that, or delete "
+                "the tables and load again"
+            )
+        prefixes = settings.table_prefix, other.table_prefix
+        if settings.database == other.database and (not all(prefixes) or len(set(prefixes)) == 1):
+            raise InvalidSettings(
+                f"database is {settings.database!r}, which {other.source} writes to: choose "
+                "another, or give each of the two a table_prefix of its own"
+            )
+
+
+def warnings(state: State, settings: SourceSettings) -> tuple[str, ...]:
+    """What a user should know of settings that may change."""
+    if state.settings is None or not state.tables:
+        return ()
+    return tuple(
+        f"{name} was {getattr(state.settings, name)!r} and is {getattr(settings, name)!r} now: "
+        "this makes new tables, and what landed before is not in them without a replay"
+        for name in ("database", "table_prefix")
+        if getattr(state.settings, name) != getattr(settings, name)
+    )

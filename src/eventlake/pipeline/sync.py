@@ -9,7 +9,7 @@ from time import perf_counter
 
 import msgspec
 
-from eventlake.errors import EventLakeError
+from eventlake.errors import EventLakeError, Internal
 from eventlake.kernels.dedupe import DAY
 from eventlake.ledger import Ledger, Stage, remove_stage
 from eventlake.model import layout
@@ -79,7 +79,7 @@ def sync(run: Run) -> tuple[Commit, Finished]:
     with Stage(run.lake.store, run.ledger.folder, run.plan.run_id):
         try:
             commit = committed(run, staged(run))
-        except EventLakeError as problem:
+        except BaseException as problem:
             give_up(run, problem)
             raise
         finished = finish(run.lake, commit, run.progress)
@@ -103,11 +103,13 @@ def committed(run: Run, commit: Commit) -> Commit:
         return append(run.ledger, run.plan.base, commit)
 
 
-def give_up(run: Run, problem: EventLakeError) -> None:
+def give_up(run: Run, problem: BaseException) -> None:
     """Leave nothing behind but a report that says why."""
     with suppress(EventLakeError):
         remove_stage(run.lake.store, run.plan.run_id)
-        lines = failure_lines(run.plan.run_id, run.plan.settings, str(problem), problem.code)
+        code = problem.code if isinstance(problem, EventLakeError) else Internal.code
+        why = str(problem) or type(problem).__name__
+        lines = failure_lines(run.plan.run_id, run.plan.settings, why, code)
         path = layout.report_path(run.plan.settings.folder, run.plan.run_id)
         run.lake.store.write(path, to_lines(lines))
 

@@ -6,6 +6,7 @@ goes from task to task through the stage, never through the JVM.
 
 import gc
 import json
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, Protocol
@@ -46,8 +47,14 @@ def run_tasks(spark: Spark, count: int, work: Work, watch: Callable[[], None]) -
     try:
         results = running.result().sort_by("task").column("result").to_pylist()
     except Exception as problem:
-        raise Internal(f"a task failed on Spark: {str(problem).partition(chr(10))[0]}") from problem
+        raise Internal(f"a task failed on Spark: {_reason(str(problem))}") from problem
     return [_checked(result) for result in results]
+
+
+def _reason(trace: str) -> str:
+    """The last line of a worker's stack trace that says what happened."""
+    lines = [line for line in trace.splitlines() if re.match(r"[\w.]+(Error|Exception)\b", line)]
+    return lines[-1] if lines else trace.partition("\n")[0]
 
 
 def attempt(work: Work, number: int) -> bytes:
