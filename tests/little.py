@@ -73,7 +73,6 @@ class Little:
                 schema.types if table in self.schemas else {},
                 self.settings.max_columns - budget_used(schema),
             )
-        pile.sort()
         while pile.lines:
             try:
                 return build_chunk(pile.lines, np.array(pile.received), readers[table])
@@ -105,11 +104,12 @@ class Little:
             )
             seen = [one for _, chunk, _ in parts for one in chunk.seen]
             growth = evolve(before, seen, self.settings.max_columns)
-            rows = land([part for _, _, part in parts], growth.schema)
+            rows = land([part for _, _, part in parts], growth.schema, len(growth.added))
             if table not in self.schemas and not rows.table.num_rows:
                 continue
             self.rescued += rows.rescued
             growth = with_rescued(growth) if rows.rescued else growth
             assert (RESCUED in rows.table.column_names) == (RESCUED in growth.schema.types)
+            assert rows.table.column_names == [column.name for column in growth.schema.columns]
             self.schemas[table] = growth.schema
             self.tables[table].append(rows.table)

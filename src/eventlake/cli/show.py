@@ -88,7 +88,9 @@ def load_summary(result: "LoadResult") -> None:
 
 
 def load_remark(result: "LoadResult") -> None:
-    """What went wrong, when something did."""
+    """What went wrong, or should be known."""
+    for warning in result.warnings:
+        remark(f"warning: {warning}")
     if result.status == "failed":
         remark(f"error: {result.message}")
     if result.status == "partial":

@@ -34,14 +34,17 @@ class Rows(NamedTuple):
     rescued: int
 
 
-def land(parts: Iterable[Part], schema: TableSchema) -> Rows:
-    """Every part cast to the table's types; the rows that land, in order of receipt."""
+def land(parts: Iterable[Part], schema: TableSchema, added: int = 0) -> Rows:
+    """Every part cast to the table's types; the rows that land, in order of receipt.
+
+    The last `added` of the table's columns are new, in order of their names.
+    """
     parts = list(parts)
     cast = [_land_part(part, schema) for part in parts]
     whole = pa.concat_tables([one.table for one in cast], promote_options="default")
     keep = np.concatenate([part.keep for part in parts])
     rescued = sum(one.rescued for one in cast)
-    return Rows(_in_order(_place_rescued(whole, schema), keep), rescued)
+    return Rows(_in_order(_place_rescued(whole, schema, added), keep), rescued)
 
 
 def _land_part(part: Part, schema: TableSchema) -> Rows:
@@ -128,12 +131,15 @@ def _rescued_object(entries: list[tuple[str, ...]]) -> str:
     return f"{{{','.join(pairs)}}}"
 
 
-def _place_rescued(table: pa.Table, schema: TableSchema) -> pa.Table:
-    """`_rescued_data` where the schema has it; at the end when this run is the first to need it."""
+def _place_rescued(table: pa.Table, schema: TableSchema, added: int) -> pa.Table:
+    """`_rescued_data` where the schema has it, or among the new columns when it is one of them."""
     names = [column.name for column in schema.columns]
     if RESCUED in names and RESCUED not in table.column_names:
         table = table.append_column(RESCUED, pa.nulls(len(table), pa.string()))
-    return table.select(names if RESCUED in names else table.column_names)
+    elif RESCUED in table.column_names and RESCUED not in names:
+        known = len(names) - added
+        names = names[:known] + sorted([*names[known:], RESCUED])
+    return table.select(names)
 
 
 def _in_order(table: pa.Table, keep: NDArray[np.bool_]) -> pa.Table:

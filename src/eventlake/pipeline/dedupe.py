@@ -99,10 +99,12 @@ def _keep(kept: Ids, job: DedupeJob, bucket: int) -> DedupeResult:
 
 
 def _drops(tasks: np.ndarray, rows: np.ndarray) -> Iterator[tuple[int, int, bytes]]:
+    if not len(tasks):
+        return
     order = np.lexsort((rows["row"], rows["chunk"], tasks))
     tasks, rows = tasks[order], rows[order]
     changes = (np.diff(tasks) != 0) | (np.diff(rows["chunk"]) != 0)
-    starts: list[int] = np.flatnonzero(np.append(True, changes)).tolist() if len(tasks) else []
+    starts = np.flatnonzero(np.append(True, changes)).tolist()
     for start, end in zip(starts, [*starts[1:], len(tasks)], strict=True):
         dropped = rows["row"][start:end].astype("<i4").tobytes()
         yield int(tasks[start]), int(rows["chunk"][start]), dropped

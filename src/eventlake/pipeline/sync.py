@@ -195,7 +195,7 @@ def write(run: Run, found: list[ReadResult], growth: dict[str, Growth]) -> list[
     units = [
         unit
         for table, chunks in chunks_by_table(found).items()
-        for unit in plan_units(growth[table].schema, chunks, by)
+        for unit in plan_units(growth[table], chunks, by)
     ]
     parts = tuple(part for result in found for part in result.quarantine)
     tasks = plan_tasks(units, run.runner.parallelism)

@@ -15,6 +15,7 @@ from eventlake.kernels.land import Part, land
 from eventlake.kernels.times import as_micros
 from eventlake.model.layout import DatePartition
 from eventlake.model.schema import TableSchema
+from eventlake.pipeline.evolve import Growth
 from eventlake.pipeline.read import QUARANTINE, ChunkMeta
 from eventlake.stores import Store
 
@@ -30,10 +31,14 @@ CELLS = 24 << 20
 class Unit:
     """Rows of one table, received in [since, until), that one task writes."""
 
-    schema: TableSchema
+    growth: Growth
     since: int
     until: int
     chunks: tuple[ChunkMeta, ...]
+
+    @property
+    def schema(self) -> TableSchema:
+        return self.growth.schema
 
     @property
     def bytes(self) -> int:
@@ -77,27 +82,25 @@ class WriteResult(msgspec.Struct):
     quarantine: str = ""
 
 
-def plan_units(schema: TableSchema, chunks: list[ChunkMeta], by: DatePartition) -> Iterator[Unit]:
+def plan_units(growth: Growth, chunks: list[ChunkMeta], by: DatePartition) -> Iterator[Unit]:
     """A table's chunks in units: one for a small table, else by partition, else by size."""
     chunks = sorted(chunks, key=lambda chunk: (chunk.first, chunk.object, chunk.offset))
     since = min(chunk.first for chunk in chunks) // by.span * by.span
     end = max(chunk.last for chunk in chunks) + 1
     while since < end:
-        until = _until(schema, chunks, since, end, by)
-        unit = Unit(schema, since, until, _overlapping(chunks, since, until))
+        until = _until(growth, chunks, since, end, by)
+        unit = Unit(growth, since, until, _overlapping(chunks, since, until))
         yield from _halved(unit) if until - since <= by.span else [unit]
         since = until
 
 
-def _until(
-    schema: TableSchema, chunks: list[ChunkMeta], since: int, end: int, by: DatePartition
-) -> int:
+def _until(growth: Growth, chunks: list[ChunkMeta], since: int, end: int, by: DatePartition) -> int:
     """As many whole partitions as a unit holds, at least one."""
-    if Unit(schema, since, end, _overlapping(chunks, since, end)).bytes <= UNIT:
+    if Unit(growth, since, end, _overlapping(chunks, since, end)).bytes <= UNIT:
         return end
     until = since + by.span
     while until < end:
-        wider = Unit(schema, since, until + by.span, _overlapping(chunks, since, until + by.span))
+        wider = Unit(growth, since, until + by.span, _overlapping(chunks, since, until + by.span))
         if wider.bytes > UNIT:
             break
         until += by.span
@@ -112,7 +115,7 @@ def _halved(unit: Unit) -> Iterator[Unit]:
     """A partition that is too much for one file, by chunks."""
     parts = max(1, round(unit.bytes / UNIT))
     for part in range(min(parts, len(unit.chunks))):
-        yield Unit(unit.schema, unit.since, unit.until, unit.chunks[part::parts])
+        yield Unit(unit.growth, unit.since, unit.until, unit.chunks[part::parts])
 
 
 def plan_tasks(units: Iterable[Unit], parallelism: int) -> tuple[tuple[Unit, ...], ...]:
@@ -144,7 +147,7 @@ def _write_unit(unit: Unit, job: WriteJob, result: WriteResult) -> None:
         parts = [part for c in unit.chunks if (part := _part(job.store, c, since, until))]
         if not parts:
             continue
-        rows = land(parts, unit.schema)
+        rows = land(parts, unit.schema, len(unit.growth.added))
         files.add(rows.table)
         rescued = result.rescued.get(unit.schema.name, 0) + rows.rescued
         result.rescued[unit.schema.name] = rescued

@@ -1,0 +1,402 @@
+"""Two loads of one source at once: never an event twice, never one lost."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+import eventlake.cli.main
+from eventlake.api import LoadResult
+from eventlake.catalogs.files import FilesCatalog
+from eventlake.errors import Conflict
+from eventlake.ledger import Stage, is_dead, read_lease
+from eventlake.model.catalog import CatalogTable
+from eventlake.model.layout import stage_path
+from eventlake.model.schema import Column
+from eventlake.model.types import Type
+from eventlake.stores import Store
+from tests import lakes
+from tests.lakes import Meet
+
+NAMES = ("one", "two")
+
+
+def event(
+    identity: str, name: str = "Signed Up", hour: int = 7, **properties: Any
+) -> dict[str, Any]:
+    at = f"2026-11-01T{hour:02d}:30:00Z"
+    head = {"type": "track", "event": name, "messageId": identity, "receivedAt": at}
+    return {**head, "properties": properties}
+
+
+def write(path: Path, *events: dict[str, Any]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(one) + "\n" for one in events))
+    return path
+
+
+def crowd(path: Path, who: str) -> Path:
+    """Events of three tables in two hours, and a line that is none."""
+    events = [
+        event(f"{who}{n}", f"Thing {n % 3}", n % 2, seats=n, price=n + 0.5, **{who: True})
+        for n in range(30)
+    ]
+    return write(path, *events, {"type": "none"})
+
+
+def outcome(work: Callable[[], LoadResult], told: Path) -> None:
+    """What a load says of itself, in a file."""
+    try:
+        told.write_text(work().status)
+    except Conflict as problem:
+        told.write_text(str(problem))
+
+
+def load_and_tell(
+    paths: list[Path], lake: Path, meet: Meet, told: Path, runner: type = lakes.Inline
+) -> None:
+    outcome(lambda: lakes.load(paths, lake, meet, runner=runner), told)
+
+
+def race(
+    tmp_path: Path, one: list[Path], two: list[Path], runner: type = lakes.Inline
+) -> list[str]:
+    """Two loads that are both planned and staged before either commits; what each says."""
+    meeting = tmp_path / "meeting"
+    meeting.mkdir()
+    processes = [
+        lakes.start(
+            load_and_tell,
+            paths,
+            tmp_path / "lake",
+            Meet(meeting, name, NAMES),
+            tmp_path / name,
+            runner,
+        )
+        for name, paths in zip(NAMES, (one, two), strict=True)
+    ]
+    end(*processes)
+    return sorted((tmp_path / name).read_text() for name in NAMES)
+
+
+def end(*processes: BaseProcess) -> None:
+    with lakes.ended(*processes):
+        assert [lakes.finish(process) for process in processes] == [0] * len(processes)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return tmp_path / "lake"
+
+
+# The same events
+
+
+def check_same_files(tmp_path: Path, runner: type) -> None:
+    files = lakes.small_sample(tmp_path / "raw")
+    lost, won = race(tmp_path, files, files, runner)
+    assert won == "finished"
+    assert lost.startswith("another run of web (")
+    assert "committed first and loaded some of the same files" in lost
+    found = lakes.assert_well(tmp_path / "lake")
+    assert found.failures == ["failed EventLake.Conflict"]
+    lakes.load(files, tmp_path / "alone")
+    same = [part for part in lakes.WHOLE if part != "failures"]
+    lakes.assert_same(found, lakes.picture(tmp_path / "alone"), same)
+    assert lakes.load(files, tmp_path / "lake").status == "nothing"
+
+
+def test_the_same_files_land_once(tmp_path: Path) -> None:
+    check_same_files(tmp_path, lakes.Inline)
+
+
+@pytest.mark.spark
+def test_the_same_files_land_once_on_spark(tmp_path: Path) -> None:
+    check_same_files(tmp_path, lakes.Real)
+
+
+def test_files_that_share_an_event_conflict_and_land_when_run_again(
+    tmp_path: Path, lake: Path
+) -> None:
+    one = write(tmp_path / "raw/1.json", event("a"), event("b"))
+    two = write(tmp_path / "raw/2.json", event("b"), event("c"))
+    lost, won = race(tmp_path, [one], [two])
+    assert (won, "landed some of the same message ids" in lost) == ("finished", True)
+    result = lakes.load([one, two], lake)
+    assert (result.status, result.counts.duplicates) == ("finished", 1)
+    assert lakes.assert_well(lake).rows == 3
+
+
+def cli(arguments: list[str], meet: Meet, told: Path) -> None:
+    """The command with a listener that waits; its exit code and what it printed, in files."""
+
+    @contextmanager
+    def waiting(quiet: bool) -> Iterator[Meet]:
+        yield meet
+
+    main = eventlake.cli.main
+    with (
+        patch.object(main, "progress", waiting),
+        patch.object(eventlake.api, "LocalRunner", lakes.Inline),
+        told.with_suffix(".out").open("w") as out,
+        told.with_suffix(".err").open("w") as err,
+        patch("sys.stdout", out),
+        patch("sys.stderr", err),
+    ):
+        told.write_text(str(main.main(arguments)))
+
+
+def test_the_command_that_lost_exits_1(tmp_path: Path, lake: Path) -> None:
+    file = write(tmp_path / "raw/1.json", event("a"))
+    meet = Meet(tmp_path, "staged", ("go",))
+    arguments = ["load", str(file), "--source", "web", "--lake", str(lake), "--json"]
+    loser = lakes.start(cli, arguments, meet, tmp_path / "told")
+    with lakes.ended(loser):
+        lakes.wait_for(tmp_path / "staged")
+        assert lakes.load([file], lake).status == "finished"
+        (tmp_path / "go").touch()
+        assert lakes.finish(loser) == 0
+    assert (tmp_path / "told").read_text() == "1"
+    told = json.loads((tmp_path / "told.out").read_text())
+    assert told["error_code"] == "EventLake.Conflict"
+    assert (tmp_path / "told.err").read_text() == f"error: {told['error']} (EventLake.Conflict)\n"
+    assert lakes.assert_well(lake).failures == ["failed EventLake.Conflict"]
+
+
+# Different events
+
+
+def test_different_files_both_land(tmp_path: Path, lake: Path) -> None:
+    one, two = (crowd(tmp_path / f"raw/{name}.json", name) for name in NAMES)
+    assert race(tmp_path, [one], [two]) == ["finished", "finished"]
+    found = lakes.assert_well(lake)
+    assert len(lakes.read_commits(lake)) == len(found.reports) == 2
+    assert len(found.inputs) == 2
+    lakes.load([one, two], tmp_path / "alone")
+    alone = lakes.picture(tmp_path / "alone")
+    lakes.assert_same(found, alone, ("tables", "inputs", "quarantine", "ids"))
+    assert names(found) == names(alone)
+
+
+def names(found: lakes.Picture) -> dict[str, Any]:
+    """Columns with their types in no order, and partitions: what two runs and one agree in."""
+    return {
+        table: (sorted(tuple(c.items()) for c in columns), partitions)
+        for table, (columns, _, partitions, _) in found.catalog.items()
+    }
+
+
+def test_both_make_the_same_table(tmp_path: Path, lake: Path) -> None:
+    one = write(tmp_path / "raw/1.json", event("a", plan="x", seats=1))
+    two = write(tmp_path / "raw/2.json", event("b", hour=8, plan="y", coupon=True))
+    assert race(tmp_path, [one], [two]) == ["finished", "finished"]
+    found = lakes.assert_well(lake)
+    columns, _, partitions, _ = found.catalog["signed_up"]
+    made = {c["name"]: c["type"] for c in columns[12:]}
+    assert made == {"plan": "string", "seats": "bigint", "coupon": "boolean"}
+    assert [p["hr"] for p in partitions] == ["07", "08"]
+    first, second = found.reports
+    assert [first[1]["is_new"], second[1]["is_new"]] == [True, False]
+    assert len(first[1]["new_columns"]) == 2
+    assert len(second[1]["new_columns"]) == 1
+
+
+def test_a_new_column_of_another_type_conflicts_and_lands_when_run_again(
+    tmp_path: Path, lake: Path
+) -> None:
+    one = write(tmp_path / "raw/1.json", event("a", seats="many"))
+    two = write(tmp_path / "raw/2.json", event("b", seats=3))
+    lost, won = race(tmp_path, [one], [two])
+    assert (won, "made signed_up.seats another type" in lost) == ("finished", True)
+    assert lakes.load([one, two], lake).counts.landed == 1
+    assert lakes.assert_well(lake).rows == 2
+
+
+def test_a_table_of_which_the_other_landed_nothing_is_new(tmp_path: Path, lake: Path) -> None:
+    """The other saw the table's name too, but all its events were suppressed."""
+    one = write(tmp_path / "raw/1.json", {**event("a"), "userId": "u1"}, event("b", "Other"))
+    two = write(tmp_path / "raw/2.json", event("c", seats=3))
+    meet = Meet(tmp_path, "staged", ("go",))
+    late = lakes.start(load_and_tell, [two], lake, meet, tmp_path / "two")
+    with lakes.ended(late):
+        lakes.wait_for(tmp_path / "staged")
+        lakes.load([one], lake, suppressed=["u1"])
+        (tmp_path / "go").touch()
+        lakes.finish(late)
+    assert (tmp_path / "two").read_text() == "finished"
+    found = lakes.assert_well(lake)
+    assert [line["is_new"] for line in found.reports[1]] == [True, True]
+
+
+def test_many_at_once(tmp_path: Path, lake: Path) -> None:
+    """Each of six processes lands its own file, into tables that all of them make."""
+    tags = tuple(f"p{n}" for n in range(6))
+    files = [crowd(tmp_path / f"raw/{tag}.json", tag) for tag in tags]
+    processes = [
+        lakes.start(
+            load_and_tell,
+            [file],
+            lake,
+            Meet(tmp_path, file.stem, tags),
+            tmp_path / f"{file.stem}.told",
+        )
+        for file in files
+    ]
+    end(*processes)
+    assert {(tmp_path / f"{tag}.told").read_text() for tag in tags} == {"finished"}
+    lakes.load(files, tmp_path / "alone")
+    found, alone = lakes.assert_well(lake), lakes.picture(tmp_path / "alone")
+    lakes.assert_same(found, alone, ("tables", "inputs", "quarantine", "ids"))
+    assert names(found) == names(alone)
+
+
+# Runs that are held for dead
+
+
+@dataclass
+class HoldsForDead:
+    """At one run's commit, another load goes through that takes it for dead."""
+
+    files: list[Path]
+    lake: Path
+    stage: str = "commit"
+    said: list[str] = field(default_factory=list)
+
+    def step(self, stage: str, done: int, total: int, rows: int) -> None:
+        if stage == self.stage and not self.said:
+            [lease] = self.lake.glob("segment-stage/*/lease.json")
+            told = json.loads(lease.read_bytes())
+            lease.write_text(json.dumps(told | {"pid": 2**22 + 1}))
+            self.said.append(lakes.load(self.files, self.lake).status)
+
+
+def test_a_run_held_for_dead_cannot_commit(tmp_path: Path, lake: Path) -> None:
+    one = write(tmp_path / "raw/1.json", event("a"))
+    two = write(tmp_path / "raw/2.json", event("b"))
+    other = HoldsForDead([two], lake)
+    with pytest.raises(Conflict, match="held this run for dead and went on without it"):
+        lakes.load([one], lake, other)
+    assert other.said == ["finished"]
+    found = lakes.assert_well(lake)
+    assert (found.rows, found.failures) == (1, ["failed EventLake.Conflict"])
+    assert lakes.load([one], lake).status == "finished"
+    assert lakes.assert_well(lake).rows == 2
+
+
+@dataclass
+class ComesBack:
+    """A run held for dead at another's plan commits before the other does, then is slow."""
+
+    slow: Path
+    lake: Path
+    process: BaseProcess | None = None
+
+    def step(self, stage: str, done: int, total: int, rows: int) -> None:
+        folder = self.lake.parent
+        if stage == "plan":
+            meet = Pauses(folder)
+            self.process = lakes.start(load_and_tell, [self.slow], self.lake, meet, folder / "slow")
+            lakes.wait_for(folder / "staged")
+            [lease] = self.lake.glob("segment-stage/*/lease.json")
+            lease.write_text(json.dumps(json.loads(lease.read_bytes()) | {"pid": 2**22 + 1}))
+        if stage == "commit":
+            (folder / "commit it").touch()
+            lakes.wait_for(folder / "committed")
+
+
+@dataclass
+class Pauses:
+    """Waits before its commit, and once more before it publishes."""
+
+    folder: Path
+
+    def step(self, stage: str, done: int, total: int, rows: int) -> None:
+        if stage == "commit":
+            (self.folder / "staged").touch()
+            lakes.wait_for(self.folder / "commit it")
+        if stage == "publish" and done == 0:
+            (self.folder / "committed").touch()
+            lakes.wait_for(self.folder / "publish it")
+
+
+def test_a_run_held_for_dead_that_commits_first_keeps_its_files(tmp_path: Path, lake: Path) -> None:
+    slow = write(tmp_path / "raw/1.json", event("a"))
+    quick = write(tmp_path / "raw/2.json", event("b"))
+    other = ComesBack(slow, lake)
+    assert lakes.load([quick], lake, other).status == "finished"
+    (tmp_path / "publish it").touch()
+    assert other.process is not None
+    end(other.process)
+    assert (tmp_path / "slow").read_text() == "finished"
+    lakes.load([quick], lake)
+    assert lakes.assert_well(lake).rows == 2
+
+
+def test_a_stage_that_has_no_lease_yet_is_not_dead(tmp_path: Path) -> None:
+    """Its folder is made a moment before its lease."""
+    store, run_id = Store(str(tmp_path)), f"{time.time_ns():019d}"
+    (tmp_path / stage_path(run_id)).mkdir(parents=True)
+    assert not is_dead(store, run_id)
+    assert is_dead(store, "1700000000000000000")
+
+
+def test_a_lease_that_goes_while_it_is_read_is_no_lease(tmp_path: Path) -> None:
+    """Its run has just removed its stage."""
+
+    class Fleeting(Store):
+        def _go(self, path: str) -> None:
+            (Path(self.root) / path).unlink(missing_ok=True)
+
+        def exists(self, path: str) -> bool:
+            there = super().exists(path)
+            self._go(path)
+            return there
+
+        def read(self, path: str) -> bytes:
+            self._go(path)
+            return super().read(path)
+
+    store = Fleeting(str(tmp_path))
+    with Stage(store, "web", "1700000000000000000"):
+        assert read_lease(store, "1700000000000000000") is None
+
+
+# The catalog
+
+
+def test_two_runs_register_one_table_at_once(tmp_path: Path) -> None:
+    """What one adds while the other adds is not lost."""
+    both = threading.Barrier(2, timeout=2)
+
+    class Slow(Store):
+        def write(self, path: str, data: Any) -> None:
+            with suppress(threading.BrokenBarrierError):
+                both.wait()
+            super().write(path, data)
+
+    standard = (Column(name="id", type=Type.STRING),)
+    table = CatalogTable(
+        database="web", name="t", source="web", location="t", columns=standard,
+        partition_columns=("day",),
+    )  # fmt: skip
+    FilesCatalog(Store(str(tmp_path))).create(table)
+
+    def register(day: str) -> None:
+        FilesCatalog(Slow(str(tmp_path))).add_partitions(table, [{"day": day}])
+
+    threads = [threading.Thread(target=register, args=(day,)) for day in ("01", "02")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = FilesCatalog(Store(str(tmp_path))).table("web", "t")
+    assert found is not None
+    assert [partition["day"] for partition in found.partitions] == ["01", "02"]

@@ -1,0 +1,287 @@
+"""A run killed at every point: the next load recovers, and the lake is as if nothing had been."""
+
+import json
+import os
+import re
+import signal
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventlake.errors import Internal
+from eventlake.model.settings import SourceSettings
+from eventlake.stores import Store
+from tests import lakes
+from tests.lakes import Picture, Recorder
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass
+class AtStep:
+    """Kills its own process when a step is told: the n-th of all, or of those that it names."""
+
+    number: int
+    stage: str = ""
+    done: int | None = None
+
+    def step(self, stage: str, done: int, total: int, rows: int) -> None:
+        if self.stage in ("", stage) and self.done in (None, done):
+            self.number -= 1
+            if self.number < 0:
+                die()
+
+
+def killed_at_step(paths: list[Path], lake: Path, at: AtStep, runner: type = lakes.Inline) -> None:
+    lakes.load(paths, lake, at, runner=runner)
+
+
+class Changes:
+    """Counts what is about to change in the lake, and kills the process before the n-th change."""
+
+    def __init__(self, kill_at: int = -1) -> None:
+        self.told: list[str] = []
+        self.kill_at = kill_at
+
+    def __enter__(self) -> "Changes":
+        for name in ("write", "create", "move"):
+            setattr(Store, name, self._watched(name, getattr(Store, name)))
+        Store.delete = self._delete(Store.delete)  # type: ignore[method-assign]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """The process ends with it."""
+
+    def _watched(self, name: str, change: Any) -> Any:
+        def watched(store: Store, path: str, *given: Any, **more: Any) -> Any:
+            self._tell(f"{name} {path}")
+            return change(store, path, *given, **more)
+
+        return watched
+
+    def _delete(self, change: Any) -> Any:
+        def watched(store: Store, paths: Iterable[str]) -> None:
+            for path in paths:
+                self._tell(f"delete {path}")
+                change(store, [path])
+
+        return watched
+
+    def _tell(self, what: str) -> None:
+        if len(self.told) == self.kill_at:
+            die()
+        self.told.append(what)
+
+
+def killed_at_change(paths: list[Path], lake: Path, number: int, told: Path) -> None:
+    """Kill before a change; a run that lives writes down what it changed."""
+    with Changes(number) as changes:
+        lakes.load(paths, lake)
+        told.write_text("\n".join(changes.told))
+
+
+@dataclass(frozen=True)
+class World:
+    """Three files; the first two are what the killed run loads."""
+
+    files: list[Path]
+    once: Picture
+    """The lake after one load of all."""
+    twice: Picture
+    """The lake after a load of two files, and another of the third."""
+
+    def check(self, lake: Path) -> None:
+        """Look at what a kill left, recover, and compare."""
+        sizes = [len(commit["inputs"]) for commit in lakes.read_commits(lake)]
+        assert sizes in ([], [2], [3], [2, 1])
+        assert [path for path in lakes.strays(lake) if path.startswith("segment-data")] == []
+        lakes.load(self.files, lake)
+        wanted = self.twice if sizes[:1] == [2] else self.once
+        lakes.assert_same(lakes.assert_well(lake), wanted)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    root = tmp_path_factory.mktemp("world")
+    files = lakes.small_sample(root / "raw")
+    lakes.load(files, root / "once")
+    lakes.load(files[:2], root / "twice")
+    lakes.load(files, root / "twice")
+    return World(files, lakes.assert_well(root / "once"), lakes.assert_well(root / "twice"))
+
+
+@pytest.fixture(scope="module")
+def steps(world: World, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, int]]:
+    recorder = Recorder()
+    lakes.load(world.files[:2], tmp_path_factory.mktemp("steps"), recorder)
+    return recorder.steps
+
+
+def run(work: Any, *given: Any) -> int:
+    return lakes.finish(lakes.start(work, *given))
+
+
+def test_a_run_tells_of_every_point(steps: list[tuple[str, int]]) -> None:
+    stages = list(dict.fromkeys(stage for stage, _ in steps))
+    before = ["plan", "start", "read", "dedupe", "evolve", "write"]
+    assert stages == [*before, "commit", "publish", "register", "report", "clean"]
+    assert [done for stage, done in steps if stage == "publish"] == list(range(15))
+    assert [done for stage, done in steps if stage == "register"] == list(range(7))
+    assert [done for stage, done in steps if stage in ("report", "clean")] == [0, 1, 0, 1]
+
+
+def test_killed_at_any_step(
+    world: World, steps: list[tuple[str, int]], tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    committing = steps.index(("commit", 0))
+    for number, step in enumerate(steps):
+        with subtests.test(step=step):
+            lake = tmp_path / f"{number}"
+            assert run(killed_at_step, world.files[:2], lake, AtStep(number)) == -signal.SIGKILL
+            assert bool(lakes.read_commits(lake)) == (number > committing)
+            world.check(lake)
+
+
+def test_killed_before_any_change_of_the_lake(
+    world: World, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """Between two steps there may be several: a table, then its partitions; a stage's objects."""
+    told = tmp_path / "told"
+    assert run(killed_at_change, world.files[:2], tmp_path / "lake", -1, told) == 0
+    changes = told.read_text().splitlines()
+    assert {change.split()[0] for change in changes} == {"write", "create", "move", "delete"}
+    for number, change in enumerate(changes):
+        if re.match("move|write segment-stage/.*/write/", change):
+            continue  # a step each, or one of many alike
+        with subtests.test(change=change):
+            lake = tmp_path / f"{number}"
+            code = run(killed_at_change, world.files[:2], lake, number, told)
+            assert code == -signal.SIGKILL
+            world.check(lake)
+
+
+@pytest.mark.parametrize("first", [("write", 0), ("register", 3)])
+def test_the_run_that_recovers_is_killed_too(
+    world: World, tmp_path: Path, first: tuple[str, int], subtests: pytest.Subtests
+) -> None:
+    recorder, lake = Recorder(), tmp_path / "lake"
+    run(killed_at_step, world.files[:2], lake, AtStep(0, *first))
+    lakes.load(world.files, lake, recorder)
+    for number, step in ends_of_stages(recorder.steps):
+        with subtests.test(then=step):
+            lake = tmp_path / f"{number}"
+            run(killed_at_step, world.files[:2], lake, AtStep(0, *first))
+            assert run(killed_at_step, world.files, lake, AtStep(number)) == -signal.SIGKILL
+            world.check(lake)
+
+
+def ends_of_stages(steps: list[tuple[str, int]]) -> Iterator[tuple[int, tuple[str, int]]]:
+    """The first and the last step of each stage, with their numbers."""
+    stages = ["", *(stage for stage, _ in steps), ""]
+    for number, step in enumerate(steps):
+        if stages[number] != step[0] or stages[number + 2] != step[0]:
+            yield number, step
+
+
+ON_SPARK = [
+    AtStep(1, "read"),  # while its tasks run
+    AtStep(0, "write"),
+    AtStep(0, "commit"),
+    AtStep(0, "publish", 7),
+    AtStep(0, "clean", 0),
+]
+
+
+@pytest.mark.spark
+def test_killed_on_spark(world: World, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """The same with a JVM and its workers, which end when the driver does."""
+
+    def kill(number: int) -> int:
+        lake = tmp_path / f"{number}"
+        return run(killed_at_step, world.files[:2], lake, ON_SPARK[number], lakes.Real)
+
+    with ThreadPoolExecutor(2) as both:
+        codes = list(both.map(kill, range(len(ON_SPARK))))
+    for number, at in enumerate(ON_SPARK):
+        with subtests.test(at=at):
+            assert codes[number] == -signal.SIGKILL
+            world.check(tmp_path / f"{number}")
+
+
+def test_half_an_object_is_removed_with_its_stage(world: World, tmp_path: Path) -> None:
+    """A process killed while it writes leaves `name#1`, which the store's listings do not show."""
+    run(killed_at_step, world.files[:2], tmp_path, AtStep(0, "write"))
+    [stage] = (tmp_path / "segment-stage").iterdir()
+    (stage / "write").mkdir(exist_ok=True)
+    (stage / "write" / "pages-1.parquet#1").write_bytes(b"half")
+    world.check(tmp_path)
+
+
+def test_half_an_object_elsewhere_is_no_object(world: World, tmp_path: Path) -> None:
+    lakes.load(world.files[:2], tmp_path)
+    for place in ("ledger/web/000000000002.json", "catalog/web/pages.json"):
+        (tmp_path / "segment-data" / f"{place}#1").write_bytes(b"half")
+    lakes.load(world.files, tmp_path)
+    found = lakes.picture(tmp_path)
+    lakes.assert_same(found, world.twice, [part for part in lakes.WHOLE if part != "strays"])
+
+
+def test_a_load_that_lands_nothing_carries_out_what_was_committed(
+    world: World, tmp_path: Path
+) -> None:
+    run(killed_at_step, world.files[:2], tmp_path, AtStep(0, "publish", 3))
+    assert lakes.load(world.files[:2], tmp_path).status == "nothing"
+    assert len(lakes.assert_well(tmp_path).reports) == 1
+
+
+def test_the_stage_of_another_source_is_left_alone(world: World, tmp_path: Path) -> None:
+    """Also of one that is dead: what it has committed is its own next run's to carry out."""
+    run(killed_at_step, world.files[:2], tmp_path, AtStep(0, "publish", 3))
+    [stage] = (tmp_path / "segment-stage").iterdir()
+    before = sorted(stage.rglob("*"))
+    lakes.load(world.files, tmp_path, settings=SourceSettings(source="app"))
+    assert sorted(stage.rglob("*")) == before
+    world.check(tmp_path)
+
+
+# Spark dies, the driver does not
+
+
+class LostSpark(lakes.Inline):
+    """Its JVM is gone when a later stage asks it for work."""
+
+    asked = 0
+
+    def range(self, start: int, end: int, step: int, partitions: int) -> lakes.Frame:
+        LostSpark.asked += 1
+        if LostSpark.asked == 2:
+            raise ConnectionRefusedError("no JVM here")
+        return super().range(start, end, step, partitions)
+
+
+def test_a_run_that_lost_its_spark_has_failed(world: World, tmp_path: Path) -> None:
+    with pytest.raises(Internal, match="Spark"):
+        lakes.load(world.files[:2], tmp_path, runner=LostSpark)
+    assert not [*(tmp_path / "segment-stage").glob("*")]
+    [report] = tmp_path.glob("segment-data/reports/*/*/*/report.json")
+    told = json.loads(report.read_text())
+    assert (told["status"], told["error_code"]) == ("failed", "EventLake.Internal")
+
+
+def test_what_a_partial_run_left_is_retried_in_the_same_process(
+    world: World, tmp_path: Path
+) -> None:
+    """The next run retries what is left, also when it runs where the first one ran."""
+    blocked = tmp_path / "segment-data/catalog/web/pages.json"
+    (blocked / "in the way").mkdir(parents=True)
+    assert lakes.load(world.files[:2], tmp_path).status == "partial"
+    (blocked / "in the way").rmdir()
+    blocked.rmdir()
+    assert lakes.load(world.files, tmp_path).status == "finished"
+    lakes.assert_same(lakes.assert_well(tmp_path), world.twice)

@@ -1,0 +1,118 @@
+"""Neither files, nor their order, nor the number of workers changes a table."""
+
+import gzip
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+import zstandard
+from tests import adversary, lakes, oracle
+from tests.lakes import Picture
+
+pytestmark = pytest.mark.spark
+
+SAME = ("tables", "catalog", "reports", "ids", "strays", "problems")
+"""Quarantine and inputs name files."""
+
+
+def archive(folder: Path) -> dict[str, list[Path]]:
+    """The same lines in one file, in many, and in many of three kinds."""
+    lines = list(distinct([*adversary.lines(3, 600), *sample_lines(folder / "sample")]))
+    return {
+        "one": [write(folder / "one/0.json", lines)],
+        "many": [*scatter(folder / "many", lines, seed=1, suffixes=("gz",))],
+        "mixed": [*scatter(folder / "mixed", lines, seed=2, suffixes=("gz", "zst", "json"))],
+    }
+
+
+def sample_lines(folder: Path) -> list[bytes]:
+    files = lakes.small_sample(folder, events=600, types=12)
+    return [line for file in files for line in gzip.decompress(file.read_bytes()).splitlines()]
+
+
+def distinct(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Of different lines with one id and moment only the first: else their place would decide."""
+    known: dict[object, bytes] = {}
+    for line in lines:
+        if known.setdefault(key(line), line) == line:
+            yield line
+
+
+def key(line: bytes) -> object:
+    """An event's id and moment; what is no event is known by itself."""
+    if oracle.reason_against(line):
+        return line
+    event, _ = oracle.parse(line)
+    return event["messageId"], oracle.timestamp(event["receivedAt"])
+
+
+def scatter(
+    folder: Path, lines: list[bytes], seed: int, suffixes: tuple[str, ...]
+) -> Iterator[Path]:
+    """Forty files of shuffled lines."""
+    shuffled = Random(seed).sample(lines, len(lines))
+    for number in range(40):
+        suffix = suffixes[number % len(suffixes)]
+        yield write(folder / f"{number:02d}.{suffix}", shuffled[number::40])
+
+
+def write(path: Path, lines: list[bytes]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = b"\n".join(lines)
+    if path.suffix == ".gz":
+        content = gzip.compress(content)
+    if path.suffix == ".zst":
+        content = zstandard.compress(content)
+    path.write_bytes(content)
+    return path
+
+
+def load_each(archives: dict[str, list[Path]], folder: Path, master: str) -> None:
+    """A lake for each way to file the lines, all on one master."""
+    for name, files in archives.items():
+        lakes.load(files, folder / name, runner=lakes.Real, master=master)
+
+
+def reasons(found: Picture) -> list[tuple[object, ...]]:
+    """The quarantine without places; what damage looks like may depend on them."""
+    return sorted((reason, raw) for (reason, _, raw, _, _) in found.quarantine.elements())
+
+
+def check_same(found: Picture, wanted: Picture) -> None:
+    lakes.assert_same(found, wanted, SAME)
+    assert reasons(found) == reasons(wanted)
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
+    return archive(tmp_path_factory.mktemp("archives"))
+
+
+@pytest.fixture(scope="module")
+def wanted(archives: dict[str, list[Path]], tmp_path_factory: pytest.TempPathFactory) -> Picture:
+    """One file, read by one process, without Spark."""
+    lake = tmp_path_factory.mktemp("wanted")
+    lakes.load(archives["one"], lake)
+    return lakes.assert_well(lake)
+
+
+@pytest.mark.parametrize("master", ["local[1]", "local[2]"])
+def test_order_and_parallelism_do_not_matter(
+    master: str,
+    archives: dict[str, list[Path]],
+    wanted: Picture,
+    tmp_path: Path,
+    subtests: pytest.Subtests,
+) -> None:
+    assert lakes.finish(lakes.start(load_each, archives, tmp_path, master)) == 0
+    for name in archives:
+        with subtests.test(name=name):
+            check_same(lakes.picture(tmp_path / name), wanted)
+
+
+def test_enough_comes_through(wanted: Picture) -> None:
+    assert wanted.rows > 900
+    assert len(wanted.tables) > 30
+    assert len(reasons(wanted)) > 50
+    assert wanted.reports[0][0]["duplicate_count"] > 50
