@@ -39,12 +39,9 @@ def land(parts: Iterable[Part], schema: TableSchema, added: int = 0) -> Rows:
 
     The last `added` of the table's columns are new, in order of their names.
     """
-    parts = list(parts)
     cast = [_land_part(part, schema) for part in parts]
-    whole = pa.concat_tables([one.table for one in cast], promote_options="default")
-    keep = np.concatenate([part.keep for part in parts])
     rescued = sum(one.rescued for one in cast)
-    return Rows(_in_order(_place_rescued(whole, schema, added), keep), rescued)
+    return Rows(_place_rescued(_merged([one.table for one in cast]), schema, added), rescued)
 
 
 def _land_part(part: Part, schema: TableSchema) -> Rows:
@@ -59,7 +56,8 @@ def _land_part(part: Part, schema: TableSchema) -> Rows:
     if landing:
         names.append(RESCUED)
         arrays.append(_rescued_data(landing, rows))
-    return Rows(pa.table(arrays, names), sum(map(len, landing.values())))
+    table = _in_order(pa.table(arrays, names), part.keep)
+    return Rows(table, sum(map(len, landing.values())))
 
 
 def _typed(schema: TableSchema) -> list[Column]:
@@ -144,9 +142,28 @@ def _place_rescued(table: pa.Table, schema: TableSchema, added: int) -> pa.Table
 
 def _in_order(table: pa.Table, keep: NDArray[np.bool_]) -> pa.Table:
     """The rows that are kept, sorted; one copy does both."""
-    received = as_micros(table[RECEIVED].combine_chunks())
-    if keep.all() and (received[1:] >= received[:-1]).all():
-        return table.combine_chunks()
+    received = _received(table)
+    if keep.all() and _ascending(received):
+        return table
     kept = np.flatnonzero(keep)
-    order = kept[np.argsort(received[kept], kind="stable")]
-    return table.combine_chunks().take(pa.array(order))
+    return table.take(pa.array(kept[np.argsort(received[kept], kind="stable")]))
+
+
+def _merged(tables: list[pa.Table]) -> pa.Table:
+    """Sorted tables in one; those that follow each other in time are not copied."""
+    filled = [table for table in tables if len(table)] or tables[:1]
+    filled.sort(key=lambda table: _received(table)[:1].tolist())
+    whole = pa.concat_tables(filled, promote_options="default")
+    received = _received(whole)
+    if _ascending(received):
+        return whole
+    order = pa.array(np.argsort(received, kind="stable"))
+    return whole.combine_chunks().take(order)
+
+
+def _received(table: pa.Table) -> NDArray[np.int64]:
+    return as_micros(table[RECEIVED].combine_chunks())
+
+
+def _ascending(moments: NDArray[np.int64]) -> bool:
+    return bool((moments[1:] >= moments[:-1]).all())

@@ -198,7 +198,12 @@ class _Files:
         if self._writer is None or start != self._start or rows.schema != self._writer.schema:
             self.close()
             self._start, self._sink = start, pa.BufferOutputStream()
-            self._writer = pq.ParquetWriter(self._sink, rows.schema, compression="zstd")
+            self._writer = pq.ParquetWriter(
+                self._sink,
+                rows.schema,
+                compression="zstd",
+                use_dictionary=_repeating(rows.schema),
+            )
         self._writer.write_table(rows)
         self._rows += len(rows)
 
@@ -213,6 +218,11 @@ class _Files:
             self._written.append(Written(self._table, self._start, path, self._rows, data.size))
             self._writer, self._rows = None, 0
         return self._written
+
+
+def _repeating(schema: pa.Schema) -> list[str]:
+    """The columns that a dictionary makes smaller; of ids and times it would only cost."""
+    return [field.name for field in schema if pa.types.is_string(field.type)][1:]
 
 
 def _join_quarantine(job: WriteJob) -> str:
