@@ -2,11 +2,12 @@
 
 import glob
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from eventlake.errors import InsufficientPermissions, InvalidSettings
 from eventlake.kernels.lines import Damage, blocks
@@ -77,7 +78,7 @@ def _input(file: Path) -> Input:
 
 
 def local_path(uri: str) -> Path:
-    return Path(unquote(urlsplit(uri).path))
+    return Path(os.fsdecode(unquote_to_bytes(urlsplit(uri).path)))
 
 
 def open_log(uri: str) -> Iterator[bytes]:

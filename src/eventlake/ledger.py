@@ -3,12 +3,14 @@
 import os
 import socket
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from pydantic import Field
 
+from eventlake.errors import EventLakeError
 from eventlake.model.commit import Commit, IdFile, Input
 from eventlake.model.layout import LEDGER, STAGE, stage_path
 from eventlake.model.schema import TableSchema
@@ -137,7 +139,8 @@ class Stage:
 
     def _beat(self) -> None:
         while not self._ended.wait(HEARTBEAT.total_seconds()):
-            self._renew()
+            with suppress(EventLakeError):  # the run itself will meet what is wrong, and tell
+                self._renew()
 
     def _renew(self) -> None:
         self.store.write(lease_path(self.run_id), self._lease.to_json())

@@ -69,14 +69,22 @@ def _known(job: DedupeJob, bucket: int, run: Ids, window: int) -> Iterator[Ids]:
     first, last = int(run.received.min()) - window, int(run.received.max()) + window
     for file in job.index:
         if file.last >= first and file.first <= last:
-            ids = read_ids(job.store, file.path)
-            yield ids.at(bucket_of(ids.high, job.buckets) == bucket) if job.buckets > 1 else ids
+            ids = read_ids(job.store, file.path, bucket, job.buckets)
+            yield ids.at(bucket_of(ids.high, job.buckets) == bucket)
 
 
-def read_ids(store: Store, path: str) -> Ids:
-    """The ids that a run kept, in order of their hashes."""
-    table = pq.read_table(store.open(path), columns=["high", "low", "received"])
+def read_ids(store: Store, path: str, bucket: int = 0, buckets: int = 1) -> Ids:
+    """The ids that a run kept, in order of their hashes: all that may fall into a bucket."""
+    with pq.ParquetFile(store.open(path)) as file:
+        groups = [n for n in range(file.num_row_groups) if _holds(file, n, bucket, buckets)]
+        table = file.read_row_groups(groups, columns=["high", "low", "received"])
     return Ids(*(table[name].to_numpy() for name in ("high", "low", "received")))
+
+
+def _holds(file: pq.ParquetFile, group: int, bucket: int, buckets: int) -> bool:
+    high = file.metadata.row_group(group).column(0).statistics
+    first, last = bucket_of(np.array([high.min, high.max]), buckets)
+    return bool(first <= bucket <= last)
 
 
 def write_ids(store: Store, path: str, ids: Ids) -> None:

@@ -4,12 +4,10 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eventlake.errors import Unavailable
 from eventlake.runners.java import check_java
@@ -53,7 +51,9 @@ class LocalRunner:
 
 def spark_session(master: str) -> "SparkSession":
     """The session for a master; a running one is used again if it has the same."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - nothing else here needs a second to load
+    # Nothing else here needs a second to load.
+    from pyspark import SparkConf  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
 
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -63,15 +63,24 @@ def spark_session(master: str) -> "SparkSession":
     check_java()
     log = log_path()
     try:
-        with _output_to(log):
-            builder = SparkSession.builder.master(master)
-            for key, value in _conf(master).items():
-                builder = builder.config(key, value)
-            session = builder.getOrCreate()
-            _warm_up(session, master)
-            return session
+        conf = SparkConf(loadDefaults=False).setMaster(master).setAll(list(_conf(master).items()))
+        _start_jvm(conf, log)
+        session = SparkSession.builder.config(conf=conf).getOrCreate()
+        _warm_up(session, master)
+        return session
     except Exception as problem:
         raise Unavailable(f"Spark did not start on {master}; its log is {log}") from problem
+
+
+def _start_jvm(conf: Any, log: Path) -> None:
+    """Start Spark's JVM, once in a process; it has nothing to say to the terminal."""
+    from pyspark import SparkContext  # noqa: PLC0415
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+
+    if SparkContext._gateway is None:
+        with log.open("ab") as words:
+            gateway = launch_gateway(conf, {"stdout": words, "stderr": words})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway)
 
 
 def _warm_up(session: "SparkSession", master: str) -> None:
@@ -108,21 +117,3 @@ def log_path() -> Path:
     return next(iter(folder.glob(f"spark-*-{os.getpid()}.log")), None) or (
         folder / f"spark-{started}-{os.getpid()}.log"
     )
-
-
-@contextmanager
-def _output_to(log: Path) -> Iterator[None]:
-    """Children started meanwhile write to the log: the JVM, and the workers that it starts."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    saved = os.dup(1), os.dup(2)
-    with log.open("ab") as file:
-        try:
-            os.dup2(file.fileno(), 1)
-            os.dup2(file.fileno(), 2)
-            yield
-        finally:
-            os.dup2(saved[0], 1)
-            os.dup2(saved[1], 2)
-            os.close(saved[0])
-            os.close(saved[1])
