@@ -82,7 +82,10 @@ class Ledger:
 
     def append(self, sequence: int, commit: Commit) -> bool:
         """Make a commit true; False if its sequence is taken."""
-        return self.store.create(self._name(sequence), commit.to_json())
+        made = self.store.create(self._name(sequence), commit.to_json())
+        if made:
+            self.store.settle(self._name(sequence))
+        return made
 
     def snapshot(self) -> None:
         """Write the folded state down now and then, so that nobody has to fold from the start."""

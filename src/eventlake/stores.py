@@ -1,5 +1,6 @@
 """The one way to objects, on disk or in a bucket: obstore, with its errors in our words."""
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -76,6 +77,15 @@ class Store:
             except exceptions.AlreadyExistsError:
                 return False
         return True
+
+    def settle(self, path: str) -> None:
+        """Make an object outlive a loss of power, which in a bucket it does anyway."""
+        with _errors("write", path):
+            file = os.open(Path(self.root) / path, os.O_RDONLY)
+            try:
+                os.fsync(file)
+            finally:
+                os.close(file)
 
     def exists(self, path: str) -> bool:
         with _errors("read", path):

@@ -215,6 +215,7 @@ class _Files:
             name = f"{self._table}-{uuid.uuid4().hex}-{self._rows}.parquet"
             path = f"{self._job.stage}/write/{name}"
             self._job.store.write(path, data)
+            self._job.store.settle(path)
             self._written.append(Written(self._table, self._start, path, self._rows, data.size))
             self._writer, self._rows = None, 0
         return self._written
@@ -233,4 +234,5 @@ def _join_quarantine(job: WriteJob) -> str:
         for part in job.quarantine:
             writer.write_table(pq.read_table(job.store.open(part)))
     job.store.write(path, sink.getvalue())
+    job.store.settle(path)
     return path
