@@ -21,9 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import eventlake.api
+import eventlake.cli.main
 from eventlake.api import LoadResult, open_lake
 from eventlake.model.settings import SourceSettings
-from eventlake.ports import Progress
+from eventlake.ports import Progress, Silent
 from eventlake.runners.local import LocalRunner
 from eventlake.sample import SampleSpec, make_sample
 
@@ -210,6 +211,38 @@ def popen(
     )
 
 
+def command_without_spark(
+    *arguments: object, told: Path, progress: Progress | None = None
+) -> BaseProcess:
+    """The command in a process of its own, but for Spark; `ran` says how it ended."""
+    return start(_command, list(map(str, arguments)), told, progress)
+
+
+def _command(arguments: list[str], told: Path, progress: Progress | None) -> None:
+    main = eventlake.cli.main
+
+    @contextmanager
+    def listening(quiet: bool) -> Iterator[Progress]:
+        yield progress or Silent()
+
+    with (
+        patch.object(main, "progress", listening),
+        patch.object(eventlake.api, "LocalRunner", Inline),
+        told.with_suffix(".out").open("w") as out,
+        told.with_suffix(".err").open("w") as err,
+        patch("sys.stdout", out),
+        patch("sys.stderr", err),
+    ):
+        code = main.main(arguments)
+    sys.exit(code)
+
+
+def ran(process: BaseProcess, told: Path) -> Ran:
+    """How a command without Spark ended."""
+    code = finish(process)
+    return Ran(code, told.with_suffix(".out").read_text(), told.with_suffix(".err").read_text())
+
+
 # Waiting for each other
 
 
@@ -257,6 +290,8 @@ class Picture:
 
     tables: dict[str, Counter[Any]]
     catalog: dict[str, Any]
+    reported: set[str]
+    """The sources whose reports the catalog knows."""
     inputs: list[tuple[str, str]]
     quarantine: Counter[Any]
     reports: list[Any]
@@ -281,6 +316,7 @@ def picture(lake: Path) -> Picture:
     return Picture(
         tables=_tables(lake, commits),
         catalog={path.stem: _catalog(path) for path in root.glob(f"catalog/{SOURCE}/*.json")},
+        reported=_reported(root / "catalog/__segment_datalake/sync_reports.json"),
         inputs=sorted((i["uri"], i["fingerprint"]) for c in commits for i in c["inputs"]),
         quarantine=_quarantine(lake, commits),
         reports=[_report(reports[run]) if run in reports else "none" for run in runs],
@@ -333,6 +369,10 @@ def _rows(path: Path, partition: tuple[tuple[str, str], ...]) -> Iterator[Any]:
 def _catalog(path: Path) -> Any:
     told = json.loads(path.read_bytes())
     return told["columns"], told["partition_columns"], told.get("partitions"), told["location"]
+
+
+def _reported(path: Path) -> set[str]:
+    return {one["source_id"] for one in json.loads(path.read_bytes())["partitions"]}
 
 
 def _quarantine(lake: Path, commits: list[Any]) -> Counter[Any]:

@@ -1,4 +1,4 @@
-"""What must land, worked out the slow and obvious way from LAKE_SPEC sections 1-10.
+"""What must land, worked out the slow and obvious way from the contract.
 
 Nothing here knows the pipeline: the standard library only, one event after the other, every rule
 written as the page says it.

@@ -147,8 +147,8 @@ CALLS = ("track", "track", "track", "identify", "page", "screen", "group", "alia
 TOP = ("id", "user_id", "userId", "anonymousId", "version", "channel", "name", "sentAt",
        "timestamp", "originalTimestamp", "category", "groupId", "received_at", "day")  # fmt: skip
 FIELDS = ("a", "b", "c", "a_b", "aB", "A", "x_y", "x", "y", "user_id", "day", "hr", "id", "name",
-          "timestamp", "sentAt", "properties", "context_ip", "type", "_rescued_data", "rescued_data",
-          "é", "a.b")  # fmt: skip
+          "timestamp", "sentAt", "properties", "context_ip", "type", "_rescued_data", "é",
+          "rescued_data", "a.b")  # fmt: skip
 
 
 def events(seed: int, count: int) -> list[bytes]:
@@ -171,7 +171,8 @@ def events(seed: int, count: int) -> list[bytes]:
         own, context, top = shapes[call]
         found = head(rng, call, number)
         bag = "properties" if call in ("track", "page", "screen") else "traits"
-        found += [f'"{bag}":{value(rng, own, 0)}', f'"context":{value(rng, context, odd)}']
+        found.append(f'"{bag}":{written(rng, pairs(rng, own, odd))}')
+        found.append(f'"context":{value(rng, context, odd)}')
         found += pairs(rng, dict(top), odd)
         if rng.random() < 0.01:
             levels = rng.choice((99, 100))

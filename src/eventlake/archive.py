@@ -34,8 +34,8 @@ def find(paths: Iterable[str | Path]) -> Found:
     inputs: dict[str, Input] = {}
     passed_over: set[str] = set()
     for path in paths:
-        for file, named in _files(str(path)):
-            if named or _looks_like_logs(file):
+        for file, is_log in _files(str(path)):
+            if is_log:
                 one = _input(file)
                 inputs[one.uri] = one
             else:
@@ -45,22 +45,30 @@ def find(paths: Iterable[str | Path]) -> Found:
 
 
 def _files(path: str) -> Iterator[tuple[Path, bool]]:
-    """Files, each with whether the user named it himself."""
-    given = Path(path.removeprefix("file://")).expanduser()
-    if given.is_dir():
-        yield from ((file, False) for file in sorted(given.rglob("*")) if file.is_file())
-    elif given.exists():
+    """Files, each with whether it is a log; one that the user named himself is."""
+    given = local_path(path) if path.startswith("file://") else Path(path).expanduser()
+    if given.exists():
+        yield from _below(given)
+        return
+    matches = [Path(match) for match in sorted(glob.glob(str(given), recursive=True))]  # noqa: PTH207 - absolute globs too
+    found = [match for match in matches if match.exists()]
+    if not found:
+        raise InvalidSettings(f"there is no file, folder or match for {path!r}")
+    for match in found:
+        yield from _below(match)
+
+
+def _below(given: Path) -> Iterator[tuple[Path, bool]]:
+    if given.is_file():
         yield given, True
-    else:
-        matches = sorted(glob.glob(str(given), recursive=True))  # noqa: PTH207 - absolute globs too
-        if not matches:
-            raise InvalidSettings(f"there is no file, folder or match for {path!r}")
-        for match in matches:
-            yield from _files(match)
+        return
+    for file in sorted(given.rglob("*")):
+        if file.is_file():
+            yield file, _looks_like_logs(file.relative_to(given))
 
 
 def _looks_like_logs(file: Path) -> bool:
-    hidden = any(part.startswith((".", "_")) for part in file.parts[-1:])
+    hidden = any(part.startswith((".", "_")) for part in file.parts)
     return not hidden and file.name.lower().endswith(SUFFIXES)
 
 
@@ -95,17 +103,29 @@ def open_log(uri: str) -> Iterator[bytes]:
 
 
 def keep(inputs: Iterable[Input], store: Store, folder: str) -> tuple[Input, ...]:
-    """Copies of logs in the lake's own archive, each made once."""
-    return tuple(_kept(one, store, folder) for one in inputs)
+    """Copies of logs in the lake's own archive, each made once, in order of their addresses."""
+    return tuple(sorted((_kept(one, store, folder) for one in inputs), key=lambda kept: kept.uri))
 
 
 def _kept(one: Input, store: Store, folder: str) -> Input:
     source = local_path(one.uri)
     mark = hashlib.sha256(f"{one.uri} {one.fingerprint}".encode()).hexdigest()[:12]
     path = f"{LOGS}/{folder}/{_received_day(one)}/{mark}-{_plain_name(source.name)}"
-    store.create(path, source.read_bytes())
+    if not store.exists(path):
+        _copy(source, store, path)
     kept = _input(Path(store.root) / path)
     return kept.model_copy(update={"origin": (one.uri, one.fingerprint)})
+
+
+def _copy(source: Path, store: Store, path: str) -> None:
+    """A file into the archive, piece by piece; it has its name only when it is whole."""
+    folder, _, name = path.rpartition("/")
+    part = f"{folder}/.{name}.part"
+    with store.writing(part) as copy:
+        for piece in open_log(source.as_uri()):
+            copy.write(piece)
+    store.settle(part)
+    store.move(part, path)
 
 
 def _plain_name(name: str) -> str:

@@ -1,6 +1,7 @@
 """The append-only log of a source's commits: the only place where something becomes true."""
 
 import os
+import re
 import socket
 import threading
 from contextlib import suppress
@@ -68,14 +69,12 @@ class Ledger:
 
     def since(self, sequence: int) -> list[tuple[int, Commit]]:
         """The commits after a sequence, in order."""
-        _, names = self.store.names(self.path)
-        numbers = (int(name.removesuffix(".json")) for name in names)
-        return [(number, self.commit(number)) for number in numbers if number > sequence]
+        return [(number, self.commit(number)) for number in self._numbers() if number > sequence]
 
     def settings(self) -> SourceSettings | None:
         """The settings of the last commit."""
-        _, names = self.store.names(self.path)
-        return self.commit(int(names[-1].removesuffix(".json"))).settings if names else None
+        numbers = self._numbers()
+        return self.commit(numbers[-1]).settings if numbers else None
 
     def commit(self, sequence: int) -> Commit:
         return Commit.from_json(self.store.read(self._name(sequence)))
@@ -89,17 +88,21 @@ class Ledger:
 
     def snapshot(self) -> None:
         """Write the folded state down now and then, so that nobody has to fold from the start."""
-        _, names = self.store.names(self.path)
-        folded = self._snapshot().sequence
-        if names and int(names[-1].removesuffix(".json")) - folded >= SNAPSHOT_EVERY:
+        numbers = self._numbers()
+        if numbers and numbers[-1] - self._snapshot().sequence >= SNAPSHOT_EVERY:
             state = self.state()
             self.store.write(f"{self.path}/snapshots/{state.sequence:012d}.json", state.to_json())
 
+    def _numbers(self, below: str = "") -> list[int]:
+        """The sequences that are written down; what else lies there is none of ours."""
+        _, names = self.store.names(self.path + below)
+        return [int(name[:12]) for name in names if re.fullmatch(r"\d{12}\.json", name)]
+
     def _snapshot(self) -> State:
-        _, names = self.store.names(f"{self.path}/snapshots")
-        if not names:
+        numbers = self._numbers("/snapshots")
+        if not numbers:
             return State()
-        return State.from_json(self.store.read(f"{self.path}/snapshots/{names[-1]}"))
+        return State.from_json(self.store.read(f"{self.path}/snapshots/{numbers[-1]:012d}.json"))
 
     def _name(self, sequence: int) -> str:
         return f"{self.path}/{sequence:012d}.json"

@@ -3,17 +3,15 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
-import eventlake.cli.main
 from eventlake.api import LoadResult
 from eventlake.catalogs.files import FilesCatalog
 from eventlake.errors import Conflict
@@ -135,39 +133,18 @@ def test_files_that_share_an_event_conflict_and_land_when_run_again(
     assert lakes.assert_well(lake).rows == 3
 
 
-def cli(arguments: list[str], meet: Meet, told: Path) -> None:
-    """The command with a listener that waits; its exit code and what it printed, in files."""
-
-    @contextmanager
-    def waiting(quiet: bool) -> Iterator[Meet]:
-        yield meet
-
-    main = eventlake.cli.main
-    with (
-        patch.object(main, "progress", waiting),
-        patch.object(eventlake.api, "LocalRunner", lakes.Inline),
-        told.with_suffix(".out").open("w") as out,
-        told.with_suffix(".err").open("w") as err,
-        patch("sys.stdout", out),
-        patch("sys.stderr", err),
-    ):
-        told.write_text(str(main.main(arguments)))
-
-
 def test_the_command_that_lost_exits_1(tmp_path: Path, lake: Path) -> None:
     file = write(tmp_path / "raw/1.json", event("a"))
-    meet = Meet(tmp_path, "staged", ("go",))
-    arguments = ["load", str(file), "--source", "web", "--lake", str(lake), "--json"]
-    loser = lakes.start(cli, arguments, meet, tmp_path / "told")
+    arguments = ("load", file, "--source", "web", "--lake", lake, "--json")
+    meet, told = Meet(tmp_path, "staged", ("go",)), tmp_path / "told"
+    loser = lakes.command_without_spark(*arguments, told=told, progress=meet)
     with lakes.ended(loser):
         lakes.wait_for(tmp_path / "staged")
         assert lakes.load([file], lake).status == "finished"
         (tmp_path / "go").touch()
-        assert lakes.finish(loser) == 0
-    assert (tmp_path / "told").read_text() == "1"
-    told = json.loads((tmp_path / "told.out").read_text())
-    assert told["error_code"] == "EventLake.Conflict"
-    assert (tmp_path / "told.err").read_text() == f"error: {told['error']} (EventLake.Conflict)\n"
+        ran = lakes.ran(loser, told)
+    assert (ran.code, ran.value["error_code"]) == (1, "EventLake.Conflict")
+    assert ran.err == f"error: {ran.value['error']} (EventLake.Conflict)\n"
     assert lakes.assert_well(lake).failures == ["failed EventLake.Conflict"]
 
 
@@ -351,21 +328,22 @@ def test_a_stage_that_has_no_lease_yet_is_not_dead(tmp_path: Path) -> None:
 def test_a_lease_that_goes_while_it_is_read_is_no_lease(tmp_path: Path) -> None:
     """Its run has just removed its stage."""
 
-    class Fleeting(Store):
-        def _go(self, path: str) -> None:
-            (Path(self.root) / path).unlink(missing_ok=True)
+    path = tmp_path / stage_path("1700000000000000000") / "lease.json"
 
-        def exists(self, path: str) -> bool:
-            there = super().exists(path)
-            self._go(path)
-            return there
+    class Fleeting:
+        """Lets its last look at the lease be the last."""
 
-        def read(self, path: str) -> bytes:
-            self._go(path)
-            return super().read(path)
+        def __init__(self, store: Any) -> None:
+            self.store = store
 
-    store = Fleeting(str(tmp_path))
+        def __getattr__(self, name: str) -> Any:
+            if name == "get":
+                path.unlink(missing_ok=True)
+            return getattr(self.store, name)
+
+    store = Store(str(tmp_path))
     with Stage(store, "web", "1700000000000000000"):
+        vars(store)["_store"] = Fleeting(store._store)
         assert read_lease(store, "1700000000000000000") is None
 
 

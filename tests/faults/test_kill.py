@@ -1,6 +1,5 @@
 """A run killed at every point: the next load recovers, and the lake is as if nothing had been."""
 
-import json
 import os
 import re
 import signal
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from eventlake.errors import Internal
 from eventlake.model.settings import SourceSettings
 from eventlake.stores import Store
 from tests import lakes
@@ -166,14 +164,26 @@ def test_killed_before_any_change_of_the_lake(
             world.check(lake)
 
 
-@pytest.mark.parametrize("first", [("write", 0), ("register", 3)])
+AFTER_STAGING = ("commit", "publish", "clean")
+EVERYWHERE = ("plan", "write", "register", "report", *AFTER_STAGING)
+
+
+@pytest.mark.parametrize(
+    ("first", "stages"), [(("write", 0), AFTER_STAGING), (("register", 3), EVERYWHERE)]
+)
 def test_the_run_that_recovers_is_killed_too(
-    world: World, tmp_path: Path, first: tuple[str, int], subtests: pytest.Subtests
+    world: World,
+    tmp_path: Path,
+    first: tuple[str, int],
+    stages: tuple[str, ...],
+    subtests: pytest.Subtests,
 ) -> None:
     recorder, lake = Recorder(), tmp_path / "lake"
     run(killed_at_step, world.files[:2], lake, AtStep(0, *first))
     lakes.load(world.files, lake, recorder)
     for number, step in ends_of_stages(recorder.steps):
+        if step[0] not in stages:
+            continue
         with subtests.test(then=step):
             lake = tmp_path / f"{number}"
             run(killed_at_step, world.files[:2], lake, AtStep(0, *first))
@@ -191,7 +201,6 @@ def ends_of_stages(steps: list[tuple[str, int]]) -> Iterator[tuple[int, tuple[st
 
 ON_SPARK = [
     AtStep(1, "read"),  # while its tasks run
-    AtStep(0, "write"),
     AtStep(0, "commit"),
     AtStep(0, "publish", 7),
     AtStep(0, "clean", 0),
@@ -247,41 +256,7 @@ def test_the_stage_of_another_source_is_left_alone(world: World, tmp_path: Path)
     before = sorted(stage.rglob("*"))
     lakes.load(world.files, tmp_path, settings=SourceSettings(source="app"))
     assert sorted(stage.rglob("*")) == before
-    world.check(tmp_path)
-
-
-# Spark dies, the driver does not
-
-
-class LostSpark(lakes.Inline):
-    """Its JVM is gone when a later stage asks it for work."""
-
-    asked = 0
-
-    def range(self, start: int, end: int, step: int, partitions: int) -> lakes.Frame:
-        LostSpark.asked += 1
-        if LostSpark.asked == 2:
-            raise ConnectionRefusedError("no JVM here")
-        return super().range(start, end, step, partitions)
-
-
-def test_a_run_that_lost_its_spark_has_failed(world: World, tmp_path: Path) -> None:
-    with pytest.raises(Internal, match="Spark"):
-        lakes.load(world.files[:2], tmp_path, runner=LostSpark)
-    assert not [*(tmp_path / "segment-stage").glob("*")]
-    [report] = tmp_path.glob("segment-data/reports/*/*/*/report.json")
-    told = json.loads(report.read_text())
-    assert (told["status"], told["error_code"]) == ("failed", "EventLake.Internal")
-
-
-def test_what_a_partial_run_left_is_retried_in_the_same_process(
-    world: World, tmp_path: Path
-) -> None:
-    """The next run retries what is left, also when it runs where the first one ran."""
-    blocked = tmp_path / "segment-data/catalog/web/pages.json"
-    (blocked / "in the way").mkdir(parents=True)
-    assert lakes.load(world.files[:2], tmp_path).status == "partial"
-    (blocked / "in the way").rmdir()
-    blocked.rmdir()
-    assert lakes.load(world.files, tmp_path).status == "finished"
-    lakes.assert_same(lakes.assert_well(tmp_path), world.twice)
+    lakes.load(world.files, tmp_path)
+    found = lakes.assert_well(tmp_path)
+    assert found.reported == {"app", "web"}
+    lakes.assert_same(found, world.twice, [part for part in lakes.WHOLE if part != "reported"])

@@ -40,8 +40,7 @@ def test_whatever_the_moment_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
     for number in range(KILLS):
         # Each time the load is tried again with one file more.
         kill_after(random.uniform(0.5, usual), load_command(files[: number + 2], lake))
-    last = lakes.command("load", *files, "--source", "web", "--lake", lake, "--json")
-    assert (last.code, last.value["status"]) == (0, "finished")
+    assert lakes.load(files, lake).status == "finished"
     check_against_one_never_killed(files, lake, tmp_path / "alone")
 
 

@@ -80,7 +80,7 @@ def test_a_case_lands_as_promised(case: Case, tmp_path: Path) -> None:
 
 @each_case
 def test_the_oracle_agrees(case: Case) -> None:
-    """What a case promises follows from LAKE_SPEC for a second implementation too."""
+    """What a case promises follows from the contract for a second implementation too."""
     known = Settings.__dataclass_fields__.keys() & case.settings.keys()
     oracle = Oracle(Settings(**{key: case.settings[key] for key in known}))
     for load in case.loads:

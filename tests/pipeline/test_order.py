@@ -18,7 +18,7 @@ SAME = ("tables", "catalog", "reports", "ids", "strays", "problems")
 
 def archive(folder: Path) -> dict[str, list[Path]]:
     """The same lines in one file, in many, and in many of three kinds."""
-    lines = list(distinct([*adversary.lines(3, 600), *sample_lines(folder / "sample")]))
+    lines = list(distinct([*adversary.lines(3, 400), *sample_lines(folder / "sample")]))
     return {
         "one": [write(folder / "one/0.json", lines)],
         "many": [*scatter(folder / "many", lines, seed=1, suffixes=("gz",))],
@@ -97,22 +97,26 @@ def wanted(archives: dict[str, list[Path]], tmp_path_factory: pytest.TempPathFac
     return lakes.assert_well(lake)
 
 
-@pytest.mark.parametrize("master", ["local[1]", "local[2]"])
+@pytest.mark.parametrize(
+    ("master", "names"), [("local[1]", ("one", "mixed")), ("local[2]", ("one", "many", "mixed"))]
+)
 def test_order_and_parallelism_do_not_matter(
     master: str,
+    names: tuple[str, ...],
     archives: dict[str, list[Path]],
     wanted: Picture,
     tmp_path: Path,
     subtests: pytest.Subtests,
 ) -> None:
-    assert lakes.finish(lakes.start(load_each, archives, tmp_path, master)) == 0
-    for name in archives:
+    chosen = {name: archives[name] for name in names}
+    assert lakes.finish(lakes.start(load_each, chosen, tmp_path, master)) == 0
+    for name in chosen:
         with subtests.test(name=name):
             check_same(lakes.picture(tmp_path / name), wanted)
 
 
 def test_enough_comes_through(wanted: Picture) -> None:
-    assert wanted.rows > 900
+    assert wanted.rows > 700
     assert len(wanted.tables) > 30
-    assert len(reasons(wanted)) > 50
+    assert len(reasons(wanted)) > 40
     assert wanted.reports[0][0]["duplicate_count"] > 50

@@ -1,87 +1,24 @@
-"""The kernels and a plain second implementation of the contract, on lines that try to hurt."""
+"""The kernels and a plain second implementation of the contract; `tests/pipeline` has more."""
 
-import json
-import random
-from collections import Counter
-from datetime import datetime
+from random import Random
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from tests import adversary
-from tests.little import Little
-from tests.oracle import Oracle, Settings
 
-from eventlake.model.settings import source_settings
-from eventlake.model.types import plain
+from tests import adversary, regular
+from tests.agreement import CASES, agree
 
 
-def rows_of(tables: list[pa.Table]) -> list[dict[str, Any]]:
-    return [
-        {name: value for name, value in row.items() if value is not None}
-        for table in tables
-        for row in table.to_pylist()
-    ]
+@pytest.mark.parametrize(("seed", "case"), [*enumerate(CASES)], ids=lambda one: str(one)[:30])
+def test_on_lines_that_try_to_hurt(seed: int, case: dict[str, Any]) -> None:
+    agree([line for line in adversary.lines(seed, 80) if len(line) < 20_000], case, seed)
 
 
-def comparable(row: dict[str, Any], partitions: tuple[str, ...]) -> str:
-    cells = ((k, v) for k, v in row.items() if k not in partitions)
-    return repr(sorted((k, cell(k, v)) for k, v in cells))
+@pytest.mark.parametrize(("seed", "case"), [*enumerate(CASES)], ids=lambda one: str(one)[:30])
+def test_on_lines_of_one_shape(seed: int, case: dict[str, Any]) -> None:
+    agree(regular.events(seed, 40), case, seed)
 
 
-def cell(column: str, value: Any) -> Any:
-    if column == "_rescued_data":
-        return rescued(value)
-    return str(value) if isinstance(value, datetime) else value
-
-
-def rescued(text: str) -> list[str]:
-    """Paths and values; one dotted path may stand for two, and a number's spelling is free."""
-    numbers = {"parse_int": plain, "parse_float": plain}
-    return sorted(map(repr, json.loads(text, object_pairs_hook=list, **numbers)))
-
-
-CASES = [
-    {},
-    {"naming": "native"},
-    {"max_columns": 22},
-    {"table_prefix": "shop", "date_partition": "year/month/day"},
-    {"dedup_days": 0, "skip_events": ("signed_up", "Order Completed", "pages")},
-    {"dedup_days": 1, "date_partition": "day"},
-]
-
-
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("case", CASES, ids=lambda case: ",".join(case) or "defaults")
-def test_kernels_land_what_the_oracle_lands(seed: int, case: dict[str, Any]) -> None:
-    rng = random.Random(seed)
-    lines = adversary.lines(seed, 500)
-    suppressed = frozenset({"u2"}) if seed % 2 else frozenset()
-    oracle = Oracle(Settings(suppressed=suppressed, **case))
-    little = Little(source_settings(source="web", **case), suppressed)
-    cut = len(lines) // 2
-    for part in (lines[:cut], lines[cut:]):
-        files = {f"f{n}": part[n::3] for n in range(3)}
-        little.rejected.clear()
-        little.rescued = 0
-        result = oracle.load(files)
-        little.load(files, group=rng.choice([7, 50, 1000]))
-        assert Counter(little.rejected) == Counter(result.quarantine)
-        assert little.rescued == result.rescued
-        compare(oracle, little)
-
-
-def compare(oracle: Oracle, little: Little) -> None:
-    partitions = little.settings.date_partition.columns
-    assert set(little.schemas) == set(oracle.tables)
-    for name, state in oracle.tables.items():
-        schema = little.schemas[name]
-        assert [(c.name, str(c.type)) for c in schema.columns] == list(state.columns.items()), name
-        ours = Counter(comparable(row, ()) for row in rows_of(little.tables[name]))
-        theirs = Counter(comparable(row, partitions) for row in state.rows)
-        assert ours == theirs, difference(name, ours, theirs)
-
-
-def difference(name: str, ours: Counter[str], theirs: Counter[str]) -> str:
-    extra, missing = list((ours - theirs).elements()), list((theirs - ours).elements())
-    return f"{name}\nours alone:\n{extra[:1]}\noracle alone:\n{missing[:1]}"
+def test_on_lines_at_the_limit_of_size() -> None:
+    lines = [adversary.huge_line(Random(seed), pool=1) for seed in range(5)]
+    agree(lines, {}, 0)

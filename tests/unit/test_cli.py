@@ -47,6 +47,7 @@ class LoadResult(Value):
     tables: tuple[TableCommit, ...] = ()
     passed_over: tuple[str, ...] = ()
     already_loaded: int = 0
+    warnings: tuple[str, ...] = ()
     files: int = 0
     timings: dict[str, float] = Field(default_factory=dict)
     report: str = ""
@@ -412,7 +413,7 @@ TABLE = SimpleNamespace(
     name="orders",
     source="web",
     rows=1_234_567,
-    columns=20,
+    columns=tuple(range(20)),
     partitions=3,
     bytes=4_500_000,
     files=4,

@@ -1,4 +1,4 @@
-"""The oracle against the examples written in LAKE_SPEC, and against the standard JSON reader."""
+"""The oracle against the examples written in the contract, and against the standard JSON reader."""
 
 from __future__ import annotations
 

@@ -84,7 +84,6 @@ class Lake:
         made = Commit(
             run_id=self.run,
             settings=self.settings,
-            started="",
             inputs=tuple(Input(uri=p.as_uri(), fingerprint="f", size=1) for p in inputs),
             counts=Counts(**books),
             tables=tuple(self._table(name, files) for name, files in tables.items()),

@@ -148,16 +148,17 @@ def received_in(batch: pa.RecordBatch) -> np.ndarray:
 
 
 def _parse_uncrowded(lines: list[bytes], reader: TableReader) -> Parsed:
-    """Parsed so that numbers of paths that share a column keep their spelling."""
+    """Parsed so that numbers keep their spelling where paths share a column, or lack one."""
     while True:
         parsed = parse(lines, reader.kinds)
         sharing: defaultdict[str, set[Path]] = defaultdict(set)
         for path in (*parsed.dense, *parsed.sparse):
             sharing[reader.leaf(path).column].add(path)
+        full = len(sharing.keys() - reader.known.keys() - reader.reserved) > reader.room
         crowded = [
             path
             for path, (kind, _) in parsed.dense.items()
-            if kind is Kind.NUMBER and len(sharing[reader.leaf(path).column]) > 1
+            if kind is Kind.NUMBER and (full or len(sharing[reader.leaf(path).column]) > 1)
         ]
         if not crowded:
             return parsed
@@ -315,14 +316,15 @@ def _entries(by_row: Mapping[int, list[tuple[str, ...]]], rows: int) -> pa.Strin
 
 def _seen(physicals: list[Physical], reader: TableReader) -> list[Seen]:
     """What the chunk tells of new columns; what an earlier one has told for good is left out."""
-    seen = [
-        Seen(p.leaf.column, observe_column(p.kind, p.array), p.leaf.rank)
+    told = [
+        p
         for p in physicals
         if p.leaf.column not in reader.known
         and p.leaf.column not in reader.standard
         and p.leaf.path not in reader.strings
         and p.array.null_count < len(p.array)
     ]
-    found = {one.rank[1] for one in seen if one.type is Type.STRING}
-    reader.strings |= {p.leaf.path for p in physicals if p.leaf.dotted in found}
+    seen = [Seen(p.leaf.column, observe_column(p.kind, p.array), p.leaf.rank) for p in told]
+    strings = {one.column for one in seen if one.type is Type.STRING}
+    reader.strings |= {p.leaf.path for p in told if p.leaf.column in strings}
     return seen

@@ -46,7 +46,7 @@ def find_duplicates(run: Ids, places: Ints, known: Iterable[Ids], window: int) -
     ranked = run.at(order)
     duplicate = np.zeros(len(order), np.bool_)
     for earlier in known:
-        duplicate |= _met_before(ranked, earlier, window)
+        duplicate |= met_before(ranked, earlier, window)
     left = np.flatnonzero(~duplicate)
     duplicate[left] = _repeated(ranked.at(left), window)
     found = np.empty_like(duplicate)
@@ -54,7 +54,8 @@ def find_duplicates(run: Ids, places: Ints, known: Iterable[Ids], window: int) -
     return found
 
 
-def _met_before(ranked: Ids, earlier: Ids, window: int) -> Bools:
+def met_before(ranked: Ids, earlier: Ids, window: int) -> Bools:
+    """Which ids are among those that another run kept within `window` of them."""
     first = np.searchsorted(earlier.high, ranked.high, "left")
     sizes = np.searchsorted(earlier.high, ranked.high, "right") - first
     mine = np.repeat(np.arange(len(sizes)), sizes)

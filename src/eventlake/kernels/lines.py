@@ -1,8 +1,10 @@
 """An archive file as blocks of whole lines; damage ends the file, never the run."""
 
 import struct
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import pyarrow as pa
@@ -13,7 +15,7 @@ MAX_KEPT_LINE = 64 << 20
 """A longer line would fill the memory: it is cut here, and its quarantine row says so."""
 
 # isal's stubs call its error an exception, not a class of them.
-_BAD_DATA = (cast("type[Exception]", isal_zlib.error), zstandard.ZstdError)
+_BAD_DATA = (cast("type[Exception]", isal_zlib.error), zlib.error, zstandard.ZstdError)
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
@@ -34,24 +36,27 @@ def blocks(open_file: Open) -> Iterator[bytes | Damage]:
     rest: list[bytes] = []
     for piece in inflate(open_file):
         if isinstance(piece, Damage):
-            yield from _flush(rest)
+            yield from _joined(rest)
             yield piece
             return
         cut = piece.rfind(b"\n")
         if cut < 0:
             _keep(rest, piece)
             continue
-        yield b"".join(rest) + piece[:cut]
+        first = piece.find(b"\n")
+        _keep(rest, piece[:first])
+        yield b"".join([*rest, piece[first:cut]])
         rest = [piece[cut + 1 :]]
-    yield from _flush(rest)
+    yield from _joined(rest)
 
 
 def _keep(rest: list[bytes], piece: bytes) -> None:
-    if sum(map(len, rest)) < MAX_KEPT_LINE:
-        rest.append(piece)
+    """More of a line that is not whole yet, as long as there is room for it."""
+    room = MAX_KEPT_LINE - sum(map(len, rest))
+    rest.append(piece[:room] if room < len(piece) else piece)
 
 
-def _flush(rest: list[bytes]) -> Iterator[bytes]:
+def _joined(rest: list[bytes]) -> Iterator[bytes]:
     tail = b"".join(rest)
     if tail:
         yield tail
@@ -99,8 +104,11 @@ def _decompress(open_file: Open, start: Callable[[], Any], name: str) -> Iterato
     except EOFError:
         yield Damage(f"the {name} data ends too soon")
     except _BAD_DATA as problem:
-        yield from _salvage(_finely(open_file(), done), start, produced)
-        yield Damage(f"the {name} data is damaged: {problem}")
+        # zlib itself, byte by byte: isal loses its way in some headers that come in two pieces.
+        start = partial(zlib.decompressobj, wbits=31) if name == "gzip" else start
+        whole = yield from _salvage(_finely(open_file(), done), start, produced)
+        if not whole:
+            yield Damage(f"the {name} data is damaged: {problem}")
 
 
 def _frames(pieces: Iterator[bytes], start: Callable[[], Any]) -> Iterator[tuple[int, bytes]]:
@@ -130,8 +138,10 @@ def _finely(pieces: Iterator[bytes], whole: int) -> Iterator[bytes]:
             yield from (piece[at : at + 1] for at in range(len(piece)))
 
 
-def _salvage(pieces: Iterator[bytes], start: Callable[[], Any], known: int) -> Iterator[bytes]:
-    """What can still be read after the first `known` bytes, up to the very place of the damage."""
+def _salvage(
+    pieces: Iterator[bytes], start: Callable[[], Any], known: int
+) -> Generator[bytes, None, bool]:
+    """What can still be read after the first `known` bytes, and whether that is all there was."""
     seen = 0
     try:
         for _, out in _frames(pieces, start):
@@ -140,4 +150,5 @@ def _salvage(pieces: Iterator[bytes], start: Callable[[], Any], known: int) -> I
                 yield out[known - seen :]
                 known = seen
     except (*_BAD_DATA, EOFError):
-        return
+        return False
+    return True

@@ -23,16 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from eventlake.kernels.jsontext import (
-    MAX_LEVELS,
-    TooDeep,
-    check_levels,
-    compact,
-    decode,
-    decode_line,
-    encode,
-    flatten,
-)
+from eventlake.kernels.awkward import OddLine, Sparse, Unreadable, cut, tree
+from eventlake.kernels.jsontext import MAX_LEVELS, TooDeep, decode, decode_line, encode, flatten
 from eventlake.model.naming import Path
 from eventlake.model.types import Json, Num, Type, observe
 
@@ -112,7 +104,16 @@ class Parsed:
 
 
 def parse(lines: list[bytes], kinds: Kinds) -> Parsed:
-    """Columns of all lines; may raise `TooDeep`, if a line nests deeper than an event may."""
+    """Columns of all lines; if one nests too deep, `TooDeep` is raised and nothing is learnt."""
+    before = dict(kinds.of)
+    try:
+        return _parse(lines, kinds)
+    except TooDeep:
+        kinds.of = before
+        raise
+
+
+def _parse(lines: list[bytes], kinds: Kinds) -> Parsed:
     odd = [at for at, line in enumerate(lines) if len(line) > WIDE_LINE and _many_keys(line)]
     fast = sorted(set(range(len(lines))).difference(odd)) if odd else list(range(len(lines)))
     if _too_wide(lines):
@@ -123,9 +124,9 @@ def parse(lines: list[bytes], kinds: Kinds) -> Parsed:
         try:
             dense, sparse = _parse_block([lines[at] for at in fast], kinds)
             break
-        except _OddLine as line:
+        except OddLine as line:
             odd.append(fast.pop(line.row))
-        except _Unreadable:
+        except Unreadable:
             fast, odd = [], odd + fast
         if len(odd) > MAX_ODD_LINES:
             fast, odd = [], odd + fast
@@ -149,17 +150,9 @@ def _too_wide(lines: list[bytes]) -> bool:
     seen, halfway = set[Path](), 0
     for number, line in enumerate(lines[:: len(lines) // SAMPLE][:SAMPLE]):
         halfway = len(seen) if number == SAMPLE // 2 else halfway
-        seen.update(_paths(msgspec.json.decode(line)))
+        seen.update(path for path, _ in flatten(decode_line(line)))
     growth = (len(seen) - halfway) / (SAMPLE // 2)
     return len(lines) * (len(seen) + growth * len(lines)) > MAX_CELLS
-
-
-def _paths(value: Any, path: Path = ()) -> Iterator[Path]:
-    for key, below in value.items():
-        if isinstance(below, dict):
-            yield from _paths(below, (*path, key))
-        else:
-            yield (*path, key)
 
 
 def _learn_sample(lines: list[bytes], kinds: Kinds) -> None:
@@ -195,32 +188,22 @@ _KIND_OF_SEVERAL = {
 }
 
 
-class _OddLine(Exception):
-    def __init__(self, row: int) -> None:
-        self.row = row
-
-
-class _Unreadable(Exception):
-    pass
-
-
 class _Relearnt(Exception):
     """The kinds have changed; read the block again."""
 
 
 Dense = dict[Path, tuple[Kind, pa.Array]]
-Sparse = defaultdict[Path, list[tuple[int, str]]]
 
 
 def _parse_block(lines: list[bytes], kinds: Kinds) -> tuple[Dense, Sparse]:
     # Each turn learns a path's kind for good, and kinds only widen: it ends.
     for _ in range(1000):
-        whole, sparse = _cut(lines, kinds.awkward)
+        whole, sparse = cut(lines, kinds.awkward)
         try:
             return _read_dense(whole, kinds), sparse
         except _Relearnt:
             continue
-    raise _Unreadable
+    raise Unreadable
 
 
 def _read_dense(lines: list[bytes], kinds: Kinds) -> Dense:
@@ -240,7 +223,7 @@ def _read_dense(lines: list[bytes], kinds: Kinds) -> Dense:
 def _travelling(kind: Kind, array: pa.Array) -> tuple[Kind, pa.Array]:
     """A path's values as they leave the parser."""
     if kind is Kind.JSON:
-        raise _Unreadable  # its key is spelt with escapes, so that it was not cut out
+        raise Unreadable  # its key is spelt with escapes, so that it was not cut out
     return (Kind.JSON, _array_texts(array)) if kind is Kind.STRINGS else (kind, array)
 
 
@@ -355,15 +338,15 @@ def _learn_from_error(message: str, lines: list[bytes], kinds: Kinds) -> None:
     if changed and "object" not in changed.group(2, 3):
         paths = _paths_named(changed[1], lines[int(changed[4])])
         if not paths or all(kinds.of.get(path) is Kind.JSON for path in paths):
-            raise _OddLine(int(changed[4]))
+            raise OddLine(int(changed[4]))
         kinds.of.update(dict.fromkeys(paths, Kind.JSON))
     elif row:
-        raise _OddLine(int(row[1]))
+        raise OddLine(int(row[1]))
     elif "to int64" in message:
         # Arrow does not say which column: let it infer the integers afresh.
         kinds.of = {path: kind for path, kind in kinds.of.items() if kind is not Kind.INT}
     else:
-        raise _Unreadable
+        raise Unreadable
 
 
 def _paths_named(name: str, line: bytes) -> list[Path]:
@@ -376,127 +359,12 @@ def _paths_named(name: str, line: bytes) -> list[Path]:
     ]
 
 
-def _cut(lines: list[bytes], awkward: list[Path]) -> tuple[list[bytes], Sparse]:
-    """Awkward values out of the lines, `null` in their place, and their text by path."""
-    sparse: Sparse = defaultdict(list)
-    if not awkward:
-        return lines, sparse
-    extract, out = _extractor(awkward), []
-    for row, line in enumerate(lines):
-        try:
-            found = extract(line)
-        except msgspec.MsgspecError as problem:
-            raise _OddLine(row) from problem  # what holds the path is no object here
-        out.append(_without(line, found) if found else line)
-        for path, raw in found:
-            _spread(bytes(raw), path, row, sparse)
-    return out, sparse
-
-
-def _spread(raw: bytes, path: Path, row: int, sparse: Sparse) -> None:
-    if raw[0] not in b"{[":
-        sparse[path].append((row, compact(raw)))
-        return
-    if raw.count(b"{") + raw.count(b"[") > MAX_LEVELS - len(path):
-        check_levels("[" * len(path) + raw.decode() + "]" * len(path))
-    if raw[0] == _ARRAY:
-        sparse[path].append((row, compact(raw)))
-        return
-    for below, value in flatten(decode(raw.decode()), path):
-        sparse[below].append((row, encode(value)))
-
-
-_ARRAY = ord("[")
-
-
-def _without(line: bytes, found: list[tuple[Path, msgspec.Raw]]) -> bytes:
-    base, at, pieces = pa.py_buffer(line).address, 0, []
-    views = [pa.py_buffer(raw) for _, raw in found]
-    places = [(view.address - base, view.size) for view in views]
-    for start, size in sorted(places) if len(places) > 1 else places:
-        pieces += [line[at:start], b"null"]
-        at = start + size
-    pieces.append(line[at:])
-    return b"".join(pieces)
-
-
-Extract = Callable[[bytes], list[tuple[Path, msgspec.Raw]]]
-
-
-def _extractor(awkward: list[Path]) -> Extract:
-    """Finds the raw values of these paths in a line."""
-    tops = [path for path in awkward if not any(path[:n] in awkward for n in range(1, len(path)))]
-    if any(_UNNAMEABLE.search(key) for path in tops for key in path):
-        raise _Unreadable  # msgspec does not take such a name for a field
-    tree = _tree({path: path for path in tops})
-    read = msgspec.json.Decoder(_raw_struct(tree)).decode
-    ways = list(_ways(tree))
-
-    def extract(line: bytes) -> list[tuple[Path, msgspec.Raw]]:
-        whole: Any = read(line)
-        found = []
-        for names, path in ways:
-            value = whole
-            for name in names:
-                value = getattr(value, name)
-                if value is None or value is msgspec.UNSET:
-                    break
-            else:
-                if value != _NULL:
-                    found.append((path, value))
-        return found
-
-    return extract
-
-
-_NULL = msgspec.Raw(b"null")
-_UNNAMEABLE = re.compile(r'["\\\x00-\x1f]')
-
-
-def _ways(
-    tree: dict[str, Any], above: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], Path]]:
-    """The attributes that lead to each raw value."""
-    for number, below in enumerate(tree.values()):
-        names = (*above, f"f{number}")
-        if isinstance(below, dict):
-            yield from _ways(below, names)
-        else:
-            yield names, below
-
-
-def _raw_struct(tree: dict[str, Any]) -> type[msgspec.Struct]:
-    fields = [
-        (f"f{number}", _raw_field(below), msgspec.UNSET)
-        for number, below in enumerate(tree.values())
-    ]
-    keys = {f"f{number}": key for number, key in enumerate(tree)}
-    return msgspec.defstruct("Found", fields, rename=keys, gc=False)
-
-
-def _raw_field(below: Any) -> Any:
-    if isinstance(below, dict):
-        return _raw_struct(below) | None | msgspec.UnsetType
-    return msgspec.Raw | msgspec.UnsetType
-
-
-def _tree(leaves: dict[Path, Any]) -> dict[str, Any]:
-    """Paths as nested dictionaries with the given leaves."""
-    root: dict[str, Any] = {}
-    for path, value in leaves.items():
-        node = root
-        for key in path[:-1]:
-            node = node.setdefault(key, {})
-        node[path[-1]] = value
-    return root
-
-
 def _nested(types: dict[Path, pa.DataType]) -> pa.Schema:
-    return pa.schema(_fields(_tree(types)))
+    return pa.schema(_fields(tree(types)))
 
 
-def _fields(tree: dict[str, Any]) -> list[pa.Field]:
+def _fields(nested: dict[str, Any]) -> list[pa.Field]:
     return [
         pa.field(key, pa.struct(_fields(below)) if isinstance(below, dict) else below)
-        for key, below in tree.items()
+        for key, below in nested.items()
     ]

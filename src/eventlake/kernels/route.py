@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from eventlake.kernels.jsontext import MAX_LEVELS, NotJson, TooDeep, decode_line
+from eventlake.kernels.lines import MAX_KEPT_LINE
 from eventlake.kernels.times import as_micros, parse_times
 from eventlake.model.naming import Call, Naming, table_name
 from eventlake.model.types import Json, Num, plain, timestamp
@@ -196,7 +197,7 @@ def _refusal(line: bytes) -> Refused | None:
 def examine(line: bytes) -> Routing:
     """Read a line with care: what routes it, or `Refused` with the first reason that applies."""
     if len(line) > MAX_LINE:
-        raise Refused("too_large", f"{len(line)} bytes, over {MAX_LINE}")
+        raise Refused("too_large", _size(line))
     try:
         event = decode_line(line)
     except NotJson as problem:
@@ -208,6 +209,12 @@ def examine(line: bytes) -> Routing:
     if not isinstance(event, dict):
         raise Refused("not_object", f"the line is {_kind(event)}")
     return _checked(event)
+
+
+def _size(line: bytes) -> str:
+    if len(line) >= MAX_KEPT_LINE:
+        return f"over {MAX_KEPT_LINE} bytes, of which no more are kept; the file has the rest"
+    return f"{len(line)} bytes, over {MAX_LINE}"
 
 
 def _checked(event: dict[str, Json]) -> Routing:

@@ -1,9 +1,7 @@
 """Commit: the one atomic step. Two runs of a source never both land the same event."""
 
-import numpy as np
-
 from eventlake.errors import Conflict
-from eventlake.kernels.dedupe import find_duplicates
+from eventlake.kernels.dedupe import met_before
 from eventlake.ledger import Ledger
 from eventlake.model.commit import Commit, TableCommit
 from eventlake.pipeline.dedupe import read_ids
@@ -43,8 +41,7 @@ def _share_ids(store: Store, mine: Commit, other: Commit) -> bool:
     known = [read_ids(store, _wherever(store, file.path, staged)) for file in other.ids]
     for file in mine.ids:
         own = read_ids(store, _wherever(store, file.path, staged))
-        places = np.arange(len(own.high))
-        if find_duplicates(own, places, known, window=EVER).any():
+        if any(met_before(own, theirs, window=EVER).any() for theirs in known):
             return True
     return False
 
@@ -60,7 +57,8 @@ def _wherever(store: Store, final: str, staged: dict[str, str]) -> str:
 
 def rebase(mine: Commit, other: Commit) -> Commit:
     """This commit on top of another that touched some of the same tables."""
-    theirs = {done.table.name: done for done in other.tables}
+    changed = (done for done in other.tables if done.files or done.new_columns)
+    theirs = {done.table.name: done for done in changed}
     tables = tuple(
         _on_top(done, theirs[done.table.name], other) if done.table.name in theirs else done
         for done in mine.tables

@@ -24,7 +24,7 @@ def evolve(schema: TableSchema, seen: Iterable[Seen], max_columns: int) -> Growt
         known = found.get(one.column)
         found[one.column] = one if known is None else join_seen(known, one)
     fresh = [one for one in found.values() if one.column not in schema.types]
-    fresh.sort(key=lambda one: one.rank)
+    fresh.sort(key=lambda one: (one.rank, one.column))
     room = max(0, max_columns - budget_used(schema))
     return _grown(schema, (Column(name=one.column, type=one.type) for one in fresh[:room]))
 

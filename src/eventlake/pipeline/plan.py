@@ -69,12 +69,19 @@ def check_neighbours(store: Store, settings: SourceSettings) -> None:
                 f"{other.source} were made with {other.partition_by_slug}: keep that, or delete "
                 "the tables and load again"
             )
-        prefixes = settings.table_prefix, other.table_prefix
-        if settings.database == other.database and (not all(prefixes) or len(set(prefixes)) == 1):
+        if settings.database == other.database and _overlap(
+            settings.table_prefix, other.table_prefix
+        ):
             raise InvalidSettings(
                 f"database is {settings.database!r}, which {other.source} writes to: choose "
                 "another, or give each of the two a table_prefix of its own"
             )
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether two prefixes can make the same table's name: `a` and `a_b` can."""
+    short, long = sorted((f"{one}_", f"{other}_"), key=len)
+    return not (one and other) or long.startswith(short)
 
 
 def warnings(state: State, settings: SourceSettings) -> tuple[str, ...]:

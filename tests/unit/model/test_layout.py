@@ -1,4 +1,4 @@
-"""Places in the lake (LAKE_SPEC section 2)."""
+"""Places in the lake (the contract)."""
 
 from datetime import UTC, datetime, timedelta
 

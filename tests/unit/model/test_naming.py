@@ -1,4 +1,4 @@
-"""Names, as LAKE_SPEC sections 3 and 4 give them."""
+"""Names, as the contract gives them."""
 
 import pytest
 from hypothesis import given

@@ -49,7 +49,6 @@ def table(name: str, landed: int, is_new: bool) -> TableCommit:
 COMMIT = Commit(
     run_id=RUN,
     settings=SETTINGS,
-    started=STARTED,
     inputs=(),
     counts=Counts(
         received=11, landed=3, duplicates=2, suppressed=3, quarantined=2, skipped=1, rescued=4

@@ -1,4 +1,4 @@
-"""Settings are checked when they are entered (LAKE_SPEC section 11)."""
+"""Settings are checked when they are entered (the contract)."""
 
 import pytest
 

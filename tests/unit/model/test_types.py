@@ -1,4 +1,4 @@
-"""The five types: what is observed, how types join, what casts to what (LAKE_SPEC 5 and 6)."""
+"""The five types: what is observed, how types join, what casts to what (the contract)."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal

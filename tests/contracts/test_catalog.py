@@ -1,0 +1,186 @@
+"""What every catalog does: one suite, run over each backend."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from eventlake.catalogs.files import FilesCatalog
+from eventlake.model.catalog import CatalogTable
+from eventlake.model.schema import Column
+from eventlake.model.types import Type
+from eventlake.ports import Catalog
+from eventlake.stores import Store
+
+Connect = Callable[[], Catalog]
+BACKENDS: dict[str, Callable[[Path], Catalog]] = {
+    "files": lambda lake: FilesCatalog(Store(str(lake))),
+}
+
+
+@pytest.fixture(params=BACKENDS)
+def connect(request: pytest.FixtureRequest, tmp_path: Path) -> Connect:
+    """Makes a new client of one and the same catalog."""
+    return lambda: BACKENDS[request.param](tmp_path)
+
+
+@pytest.fixture
+def catalog(connect: Connect) -> Catalog:
+    found = connect()
+    for database in ("web", "app"):
+        found.database(database)
+    return found
+
+
+def column(name: str, kind: Type = Type.STRING) -> Column:
+    return Column(name=name, type=kind)
+
+
+ID, WHEN = column("id"), column("received_at", Type.TIMESTAMP)
+ORDERS = CatalogTable(
+    database="web",
+    name="orders",
+    source="web",
+    location="segment-data/data/web/segment_type=orders",
+    columns=(ID, WHEN),
+    partition_columns=("day", "hr"),
+)
+SEVEN, EIGHT = {"day": "2026-11-01", "hr": "07"}, {"day": "2026-11-01", "hr": "08"}
+
+
+def found(catalog: Catalog, table: CatalogTable = ORDERS) -> CatalogTable:
+    known = catalog.table(table.database, table.name)
+    assert known is not None
+    return known
+
+
+def test_a_new_catalog_has_no_tables(connect: Connect) -> None:
+    assert list(connect().tables()) == []
+    assert connect().table("web", "orders") is None
+
+
+def test_a_database_may_be_asked_for_again(catalog: Catalog) -> None:
+    catalog.database("web")
+    catalog.create(ORDERS)
+    catalog.database("web")
+    assert found(catalog) == ORDERS
+
+
+def test_a_table_is_found_as_it_was_registered(catalog: Catalog, connect: Connect) -> None:
+    catalog.create(ORDERS)
+    assert found(catalog) == ORDERS
+    assert found(connect()) == ORDERS
+
+
+def test_every_type_survives(catalog: Catalog) -> None:
+    every = tuple(column(f"c{number}", kind) for number, kind in enumerate(Type))
+    table = ORDERS.model_copy(update={"columns": (ID, *every)})
+    catalog.create(table)
+    assert found(catalog).columns == (ID, *every)
+
+
+def test_long_names(catalog: Catalog) -> None:
+    update = {"name": "t" * 127, "columns": (column("c" * 250), column("_rescued_data"))}
+    table = ORDERS.model_copy(update=update)
+    catalog.create(table)
+    assert found(catalog, table) == table
+
+
+def test_a_table_that_is_not_there(catalog: Catalog) -> None:
+    catalog.create(ORDERS)
+    assert catalog.table("web", "order") is None
+    assert catalog.table("app", "orders") is None
+    assert catalog.table("nowhere", "orders") is None
+
+
+def test_tables_of_all_databases(catalog: Catalog) -> None:
+    other = ORDERS.model_copy(update={"database": "app", "source": "app"})
+    pages = ORDERS.model_copy(update={"name": "pages"})
+    for table in (ORDERS, other, pages):
+        catalog.create(table)
+    names = sorted((table.database, table.name) for table in catalog.tables())
+    assert names == [("app", "orders"), ("web", "orders"), ("web", "pages")]
+    assert found(catalog, other).source == "app"
+
+
+def test_registering_again_changes_nothing(catalog: Catalog) -> None:
+    catalog.create(ORDERS)
+    catalog.add_columns(ORDERS, [column("coupon")])
+    catalog.add_partitions(ORDERS, [SEVEN])
+    before = found(catalog)
+    catalog.create(ORDERS)
+    assert found(catalog) == before
+
+
+def test_adding_a_column_keeps_the_others(catalog: Catalog) -> None:
+    catalog.create(ORDERS)
+    catalog.add_columns(ORDERS, [column("coupon"), column("total", Type.DECIMAL)])
+    catalog.add_columns(ORDERS, [column("b", Type.BIGINT)])
+    added = (column("coupon"), column("total", Type.DECIMAL), column("b", Type.BIGINT))
+    assert found(catalog).columns == (ID, WHEN, *added)
+
+
+def test_a_column_that_is_there_stays_as_it_is(catalog: Catalog) -> None:
+    catalog.create(ORDERS)
+    for _ in range(2):
+        catalog.add_columns(ORDERS, [column("id", Type.BIGINT), WHEN, column("coupon")])
+    assert found(catalog).columns == (ID, WHEN, column("coupon"))
+
+
+def test_no_columns_and_no_partitions(catalog: Catalog) -> None:
+    catalog.create(ORDERS)
+    catalog.add_columns(ORDERS, [])
+    catalog.add_partitions(ORDERS, [])
+    assert found(catalog) == ORDERS
+
+
+def test_partitions_are_known_once_and_in_order(catalog: Catalog) -> None:
+    catalog.create(ORDERS)
+    catalog.add_partitions(ORDERS, [EIGHT])
+    catalog.add_partitions(ORDERS, [EIGHT, SEVEN, EIGHT])
+    assert found(catalog).partitions == (SEVEN, EIGHT)
+
+
+def test_many_partitions_at_once(catalog: Catalog) -> None:
+    many = [
+        {"day": f"2026-11-{day:02}", "hr": f"{hr:02}"} for day in range(1, 11) for hr in range(24)
+    ]
+    catalog.create(ORDERS)
+    catalog.add_partitions(ORDERS, many)
+    assert list(found(catalog).partitions) == many
+
+
+def test_an_old_view_of_a_table_undoes_nothing(connect: Connect, catalog: Catalog) -> None:
+    catalog.create(ORDERS)
+    view = found(connect())
+    catalog.add_columns(ORDERS, [column("coupon")])
+    catalog.add_partitions(ORDERS, [SEVEN])
+    connect().add_columns(view, [column("total")])
+    connect().add_partitions(view, [EIGHT])
+    assert found(catalog).columns == (ID, WHEN, column("coupon"), column("total"))
+    assert found(catalog).partitions == (SEVEN, EIGHT)
+
+
+def test_a_dropped_table_is_forgotten_and_its_files_are_not(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    kept = tmp_path / ORDERS.location / "day=2026-11-01" / "x.parquet"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(b"rows")
+    pages = ORDERS.model_copy(update={"name": "pages"})
+    catalog.create(ORDERS)
+    catalog.create(pages)
+    for _ in range(2):
+        catalog.drop(ORDERS)
+    assert catalog.table("web", "orders") is None
+    assert [table.name for table in catalog.tables()] == ["pages"]
+    assert kept.read_bytes() == b"rows"
+
+
+def test_a_dropped_table_may_come_back(catalog: Catalog) -> None:
+    catalog.create(ORDERS)
+    catalog.add_partitions(ORDERS, [SEVEN])
+    catalog.drop(ORDERS)
+    again = ORDERS.model_copy(update={"columns": (WHEN, ID)})
+    catalog.create(again)
+    assert found(catalog) == again

@@ -1,0 +1,24 @@
+"""The kernels against the oracle and against themselves, on many lines; no Spark needed."""
+
+import pytest
+
+from tests import adversary, regular
+from tests.agreement import CASES, agree
+from tests.unit.kernels.test_parse import check
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_lines_that_try_to_hurt(seed: int) -> None:
+    agree(adversary.lines(100 + seed, 500), CASES[seed % len(CASES)], seed)
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 10))
+def test_lines_of_one_shape(seed: int) -> None:
+    for one in range(seed, seed + 10):
+        agree(regular.events(1000 + one, 200), CASES[one % len(CASES)], one)
+
+
+@pytest.mark.parametrize("seed", range(0, 400, 100))
+def test_the_fast_path_gives_what_the_slow_one_gives(seed: int) -> None:
+    for one in range(seed, seed + 100):
+        check(*regular.blocks(1000 + one))

@@ -1,0 +1,307 @@
+"""Which line is an event and where it goes; why every other line is none (section 8)."""
+
+import json
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eventlake.kernels.route import (
+    MAX_LINE,
+    Aside,
+    Pile,
+    Refused,
+    Rejected,
+    Router,
+    Routing,
+    Rules,
+    examine,
+    reject_deep,
+)
+from eventlake.model.naming import Call, Naming
+from tests import adversary, oracle
+
+NOON = "2026-11-01T12:00:00Z"
+MICROS = 1_793_534_400_000_000
+EVENT = {"type": "track", "event": "Order Completed", "messageId": "m1", "receivedAt": NOON}
+
+
+def line(**changed: Any) -> bytes:
+    """An event with some fields changed; None leaves one out."""
+    fields = {key: value for key, value in (EVENT | changed).items() if value is not None}
+    return json.dumps(fields).encode()
+
+
+def reason(raw: bytes) -> str | None:
+    try:
+        examine(raw)
+    except Refused as refused:
+        return refused.reason if refused.detail else "without a word"
+    return None
+
+
+def sort(*lines: bytes, place: int = 1, **rules: Any) -> Router:
+    router = Router(Rules(**rules))
+    router.sort(list(lines), place, valid_utf8=False)
+    return router
+
+
+def deep(levels: int) -> dict[str, Any]:
+    inner: Any = 1
+    for _ in range(levels - 1):
+        inner = [inner]
+    return {"deep": inner}
+
+
+# Reasons
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (line(), None),
+        (line(type="page", event=None), None),
+        (line(type="page", event=5), None),
+        (line(**deep(100)), None),
+        (line(pad="x" * (MAX_LINE - len(line(pad="")))), None),
+        (line(pad="x" * (MAX_LINE - len(line(pad="")) + 1)), "too_large"),
+        (b"x" * (MAX_LINE + 1), "too_large"),
+        (b"not json", "not_json"),
+        (line()[:-1], "not_json"),
+        (line()[:-1] + b',"a":NaN}', "not_json"),
+        (line()[:-1] + b',"a":"\xff"}', "not_json"),
+        (line()[:-1] + b',"a":"\\ud800"}', "not_json"),
+        (line() + line(), "not_json"),
+        (b"[" * 20_000, "not_json"),
+        (b"[]", "not_object"),
+        (b"[" + line() + b"]", "not_object"),
+        (b"5", "not_object"),
+        (b'"x"', "not_object"),
+        (b"null", "not_object"),
+        (b"true", "not_object"),
+        (b"[" * 150 + b"]" * 150, "not_object"),
+        (b" \t[" + b"[" * 150 + b"]" * 151, "not_object"),
+        (line(**deep(101)), "too_deep"),
+        (line(**deep(900)), "too_deep"),
+        (line(type=None), "bad_type"),
+        (line(type="Track"), "bad_type"),
+        (line(type=""), "bad_type"),
+        (line(type=5), "bad_type"),
+        (line(type=["track"]), "bad_type"),
+        (line(messageId=None), "no_message_id"),
+        (line(messageId=""), "no_message_id"),
+        (line(messageId=5), "no_message_id"),
+        (line(messageId=True), "no_message_id"),
+        (line(event=None), "no_event_name"),
+        (line(event=""), "no_event_name"),
+        (line(event=5), "no_event_name"),
+        (line(event={}), "no_event_name"),
+        (line(receivedAt=None), "no_received_at"),
+        (line(receivedAt=""), "no_received_at"),
+        (line(receivedAt=1793518200), "no_received_at"),
+        (line(receivedAt="2026-11-01"), "no_received_at"),
+        (line(receivedAt="2026-02-30T00:00:00Z"), "no_received_at"),
+        (line(receivedAt="2026-11-01 07:30:00Z"), "no_received_at"),
+    ],
+    ids=lambda value: str(value)[-40:],
+)
+def test_why_a_line_is_no_event(raw: bytes, expected: str | None) -> None:
+    assert reason(raw) == expected
+    rejected = sort(raw).rejected
+    assert [one.reason for one in rejected] == ([expected] if expected not in LATE | {None} else [])
+
+
+LATE = {"too_deep"}
+"""Routing does not look so deep; who parses does, and asks `reject_deep`."""
+
+# Each spoils a line in one way; the reasons in the order in which the first counts.
+SPOILERS: dict[str, Any] = {
+    "too_large": lambda raw: raw[:-1] + b" " * MAX_LINE + raw[-1:],
+    "not_json": lambda raw: raw[:-1] + b',"x":NaN}',
+    "not_object": lambda raw: b"[" + raw + b"]",
+    "too_deep": lambda raw: raw[:-1] + b',"q":' + b"[" * 100 + b"]" * 100 + b"}",
+}
+FIELDS: dict[str, dict[str, Any]] = {
+    "bad_type": {"type": "Track"},
+    "no_message_id": {"messageId": ""},
+    "no_event_name": {"event": ""},
+    "no_received_at": {"receivedAt": "soon"},
+}
+ORDER = [*SPOILERS, *FIELDS]
+
+
+@given(st.sets(st.sampled_from(ORDER), min_size=1))
+def test_the_first_reason_that_applies_counts(reasons: set[str]) -> None:
+    changed = {
+        key: value for name in reasons & FIELDS.keys() for key, value in FIELDS[name].items()
+    }
+    raw = line(**changed)
+    for name in reversed(SPOILERS):
+        raw = SPOILERS[name](raw) if name in reasons else raw
+    # Of a type that is none, an event's name means nothing.
+    expected = min(reasons, key=ORDER.index)
+    assert reason(raw) == expected
+    if expected not in LATE:
+        (rejected,) = sort(raw).rejected
+        assert (rejected.reason, rejected.raw) == (expected, raw)
+
+
+def test_every_line_is_judged_as_the_oracle_judges_it() -> None:
+    lines = [raw for raw in adversary.lines(11, 150) if len(raw) < 20_000]
+    for raw in lines:
+        if raw.strip(b" \t\r"):
+            assert reason(raw) == oracle.reason_against(raw), raw[:300]
+
+
+# Ways
+
+
+def test_each_event_goes_to_its_tables_pile() -> None:
+    router = sort(
+        line(messageId="a"),
+        line(messageId="b", event="orderCompleted"),
+        line(messageId="c", type="page", event=None),
+        line(messageId="d", type="page", event="ignored"),
+        line(messageId="e", receivedAt="1970-01-01T01:00:00+01:00"),
+        place=7,
+    )
+    assert {table: pile.ids for table, pile in router.piles.items()} == {
+        "order_completed": ["a", "b", "e"],
+        "pages": ["c", "d"],
+    }
+    orders = router.piles["order_completed"]
+    assert orders.call is Call.TRACK
+    assert orders.received == [MICROS, MICROS, 0]
+    assert orders.places == [7, 8, 11]
+    assert orders.bytes == sum(map(len, orders.lines))
+    assert router.piles["pages"].call is Call.PAGE
+
+
+def test_naming_and_prefix_decide_the_table() -> None:
+    router = sort(line(), line(type="alias"), naming=Naming.NATIVE, prefix="eu")
+    assert router.piles.keys() == {"eu_track_order_completed", "eu_alias"}
+
+
+def test_blank_lines_are_no_lines_but_count() -> None:
+    router = sort(b"", b" \t\r", line(), b"", b"x")
+    assert router.piles["order_completed"].places == [3]
+    assert router.rejected == [Rejected("not_json", router.rejected[0].detail, b"x", 5)]
+
+
+def test_a_line_with_a_carriage_return_is_an_event() -> None:
+    assert sort(line() + b"\r").piles.keys() == {"order_completed"}
+
+
+@pytest.mark.parametrize("valid_utf8", [True, False])
+def test_a_valid_block_need_not_be_checked_line_by_line(valid_utf8: bool) -> None:
+    router = Router(Rules())
+    router.sort([line(event="é注文x")], 1, valid_utf8)
+    assert router.piles.keys() == {"x"}
+
+
+def test_an_odd_spelling_is_still_an_event() -> None:
+    raw = line().replace(b'"type"', b'"\\u0074ype"').replace(b"m1", b"\\u006d1")
+    assert sort(raw).piles["order_completed"].ids == ["m1"]
+    twice = line()[:-1] + b',"messageId":"m2"}'
+    assert sort(twice).piles["order_completed"].ids == ["m2"]
+
+
+def test_a_type_that_is_given_twice_and_good_at_last() -> None:
+    twice = b'{"type":5,' + line()[1:]
+    assert sort(twice).piles.keys() == {"order_completed"}
+
+
+# Aside
+
+
+@pytest.mark.parametrize(
+    ("user", "suppressed"),
+    [
+        ("u1", True),
+        ("u2", False),
+        ("", False),
+        (None, False),
+        (5, True),
+        (True, False),
+        (["u1"], False),
+        ({"id": "u1"}, False),
+    ],
+)
+def test_who_is_suppressed(user: Any, suppressed: bool) -> None:
+    router = sort(line(userId=user), suppressed={"u1", "5", "true"})
+    expected = {"order_completed": Aside(Call.TRACK, suppressed=1)} if suppressed else {}
+    assert router.aside == expected
+    assert bool(router.piles.get("order_completed", Pile(Call.TRACK)).lines) is not suppressed
+    assert router.rejected == []
+
+
+@pytest.mark.parametrize("spelling", ["5", "5.0", "5e0", "50e-1"])
+def test_a_numeric_user_is_known_by_the_string_it_becomes(spelling: str) -> None:
+    raw = line()[:-1] + f',"userId":{spelling}}}'.encode()
+    assert examine(raw).userId == "5"
+    assert sort(raw, suppressed={"5"}).aside == {"order_completed": Aside(Call.TRACK, 1)}
+    assert sort(raw, suppressed={"5.0"}).aside == {}
+
+
+@pytest.mark.parametrize(
+    ("skip", "skipped"),
+    [
+        ({"Order Completed"}, ["a"]),
+        ({"order_completed"}, ["a", "b"]),
+        ({"pages"}, ["c"]),
+        ({"page"}, []),
+        ({"ORDER COMPLETED"}, []),
+        # A page may have a field `event`; its name does not count.
+        ({"On A Page"}, []),
+    ],
+)
+def test_what_is_skipped(skip: Collection[str], skipped: list[str]) -> None:
+    router = sort(
+        line(messageId="a"),
+        line(messageId="b", event="orderCompleted"),
+        line(messageId="c", type="page", event="On A Page"),
+        skip=skip,
+    )
+    left = [identity for pile in router.piles.values() for identity in pile.ids]
+    assert sorted(left) == sorted({"a", "b", "c"} - set(skipped))
+    assert sum(aside.skipped for aside in router.aside.values()) == len(skipped)
+
+
+def test_skipping_goes_by_the_whole_table_name() -> None:
+    assert sort(line(), prefix="eu", skip={"order_completed"}).aside == {}
+    assert sort(line(), prefix="eu", skip={"eu_order_completed"}).aside == {
+        "eu_order_completed": Aside(Call.TRACK, skipped=1)
+    }
+
+
+def test_who_is_suppressed_is_not_skipped() -> None:
+    router = sort(line(userId="u1"), line(), suppressed={"u1"}, skip={"order_completed"})
+    assert router.aside == {"order_completed": Aside(Call.TRACK, suppressed=1, skipped=1)}
+
+
+@pytest.mark.parametrize("rules", [{"suppressed": {"u1"}}, {"skip": {"order_completed"}}])
+def test_what_is_no_event_is_neither(rules: dict[str, Any]) -> None:
+    raw = line(userId="u1", **deep(101))
+    router = sort(raw, **rules)
+    assert router.aside == {}
+    assert [one.reason for one in router.rejected] == ["too_deep"]
+
+
+# Too deep
+
+
+def test_deep_lines_leave_a_pile() -> None:
+    lines = [line(messageId="a"), line(messageId="b", **deep(101)), line(messageId="c")]
+    pile = sort(*lines, place=3).piles["order_completed"]
+    (rejected,) = reject_deep(pile)
+    assert (rejected.reason, rejected.raw, rejected.place) == ("too_deep", lines[1], 4)
+    assert (pile.ids, pile.lines) == (["a", "c"], [lines[0], lines[2]])
+    assert (pile.places, len(pile.received)) == ([3, 5], 2)
+
+
+def test_what_is_told_of_an_event() -> None:
+    assert examine(line(userId="u1")) == Routing(
+        type="track", messageId="m1", receivedAt=NOON, event="Order Completed", userId="u1"
+    )

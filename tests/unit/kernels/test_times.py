@@ -1,0 +1,83 @@
+"""Columns of strings to moments: as the scalar rule says, whichever way Arrow would read them."""
+
+from datetime import datetime
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eventlake.kernels.times import MICROS, all_times, as_micros, parse_times
+from eventlake.model.types import timestamp, timestamp_like
+from tests import adversary
+
+TWO = st.integers(0, 61).map("{:02}".format)
+COMMON = st.builds(
+    "{}-{}-{}T{}:{}:{}{}Z".format,
+    st.integers(1000, 2999),
+    st.integers(0, 13).map("{:02}".format),
+    st.integers(0, 32).map("{:02}".format),
+    st.integers(0, 24).map("{:02}".format),
+    TWO,
+    TWO,
+    st.sampled_from(["", ".5", ".123", ".123456", ".000001"]),
+)
+"""Of the form that Arrow reads itself, real or not."""
+REAL = st.datetimes(
+    min_value=datetime(1000, 1, 1),
+    max_value=datetime(2999, 12, 31),
+).map(lambda at: at.isoformat() + "Z")
+OTHERS = st.sampled_from(
+    adversary.STAMPS + adversary.CAST_ONLY_STAMPS + adversary.FALSE_STAMPS + adversary.TEXTS
+)
+
+
+def moments(array: pa.Array) -> list[int | None]:
+    return array.cast(pa.int64()).to_pylist()
+
+
+@pytest.mark.parametrize(
+    "strings", [REAL, COMMON, REAL | COMMON | OTHERS], ids=["real", "form", "mix"]
+)
+def test_a_column_is_read_as_its_values_are(strings: st.SearchStrategy[str]) -> None:
+    @given(st.lists(strings | st.none(), max_size=12))
+    def compare(texts: list[str | None]) -> None:
+        for rule in (timestamp, timestamp_like):
+            found = parse_times(pa.array(texts, pa.string()), rule)
+            assert found.type == MICROS
+            assert moments(found) == [None if text is None else rule(text) for text in texts]
+
+    compare()
+
+
+@pytest.mark.parametrize(
+    "text", adversary.STAMPS + adversary.CAST_ONLY_STAMPS + adversary.FALSE_STAMPS
+)
+def test_each_alone(text: str) -> None:
+    array = pa.array([text])
+    assert moments(parse_times(array)) == [timestamp(text)]
+    assert moments(parse_times(array, timestamp_like)) == [timestamp_like(text)]
+    assert all_times(array) is (timestamp(text) is not None)
+
+
+@pytest.mark.parametrize(
+    ("texts", "all_are"),
+    [
+        (["2026-11-01T07:30:00Z", "2026-11-01T07:30:00"], True),
+        ([None, "2026-11-01T07:30:00Z", None], True),
+        (["2026-11-01T07:30:00Z", "soon"], False),
+        (["2026-11-01T07:30:00Z", "2026-02-30T00:00:00Z"], False),
+        (["2026-11-01T07:30:00Z", "2026-11-01"], False),
+        (["soon", "2026-11-01T07:30:00Z"], False),
+        ([None, ""], False),
+        ([None], False),
+        ([], False),
+    ],
+)
+def test_whether_all_are_moments(texts: list[str | None], all_are: bool) -> None:
+    assert all_times(pa.array(texts, pa.string())) is all_are
+
+
+def test_microseconds() -> None:
+    array = parse_times(pa.array(["1970-01-01T00:00:00.000001Z", "1969-12-31T23:59:59.999999Z"]))
+    assert as_micros(array).tolist() == [1, -1]

@@ -1,0 +1,191 @@
+"""Which two commits can both stand, and what the second becomes (section 10)."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eventlake.errors import Conflict
+from eventlake.kernels.dedupe import DAY, Ids, hash_ids
+from eventlake.ledger import Ledger
+from eventlake.model.commit import Commit, Counts, DataFile, IdFile, Input, Move, TableCommit
+from eventlake.model.layout import ids_path
+from eventlake.model.naming import Call, Naming
+from eventlake.model.schema import Column, new_table
+from eventlake.model.settings import source_settings
+from eventlake.model.types import Type
+from eventlake.pipeline.commit import append, check_conflict, rebase
+from eventlake.pipeline.dedupe import write_ids
+from eventlake.stores import Store
+
+SETTINGS = source_settings(source="web")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(Store(str(tmp_path)), "web")
+
+
+def commit(
+    ledger: Ledger,
+    run: str,
+    ids: dict[str, int] | list[tuple[str, int]] = (),
+    published: bool = True,
+    **fields: Any,
+) -> Commit:
+    """A commit that read a file of its own and kept ids, each received at a moment."""
+    kept = list(ids.items()) if isinstance(ids, dict) else list(ids)
+    final, staged = ids_path("web", run, 0), f"segment-stage/{run}/kept.parquet"
+    if kept:
+        high, low = hash_ids(identity for identity, _ in kept)
+        moments = np.array([moment for _, moment in kept], np.int64)
+        write_ids(ledger.store, final if published else staged, Ids(high, low, moments))
+    fields = {
+        "inputs": (Input(uri=f"file:///{run}.gz", fingerprint="1", size=1),),
+        "counts": Counts(),
+        "ids": (IdFile(path=final, rows=len(kept), first=0, last=0),) if kept else (),
+        "moves": (Move(staged=staged, final=final),) if kept else (),
+        **fields,
+    }
+    return Commit(run_id=run, settings=SETTINGS, **fields)
+
+
+def file(uri: str, **fields: Any) -> tuple[Input, ...]:
+    return (Input(uri=uri, fingerprint="1", size=1, **fields),)
+
+
+# Conflicts
+
+
+def test_runs_that_share_nothing_both_stand(ledger: Ledger) -> None:
+    one, other = commit(ledger, "1", {"a": 0}), commit(ledger, "2", {"b": 0})
+    assert append(ledger, 0, one) == one
+    assert append(ledger, 0, other) == other
+    assert [commit for _, commit in ledger.since(0)] == [one, other]
+
+
+@pytest.mark.parametrize("published", [True, False])
+@pytest.mark.parametrize("apart", [0, 100 * DAY])
+def test_a_shared_message_id(ledger: Ledger, published: bool, apart: int) -> None:
+    append(ledger, 0, commit(ledger, "1", {"a": 0, "b": 5}, published))
+    mine = commit(ledger, "2", {"c": 0, "b": apart}, published=False)
+    with pytest.raises(Conflict, match=r"web \(1\) .* same message ids; nothing .* run it again"):
+        append(ledger, 0, mine)
+    assert len(ledger.since(0)) == 1
+
+
+def test_an_id_that_one_run_kept_twice_is_no_conflict(ledger: Ledger) -> None:
+    append(ledger, 0, commit(ledger, "1", {"b": 0}))
+    append(ledger, 0, commit(ledger, "2", [("a", 0), ("a", 20 * DAY)]))
+
+
+def test_a_shared_file(ledger: Ledger) -> None:
+    append(ledger, 0, commit(ledger, "1", inputs=file("file:///x.gz") + file("file:///y.gz")))
+    with pytest.raises(Conflict, match="loaded some of the same files"):
+        append(ledger, 0, commit(ledger, "2", inputs=file("file:///z.gz") + file("file:///y.gz")))
+
+
+def test_a_file_and_its_copy_are_the_same(ledger: Ledger) -> None:
+    copy = file("file:///lake/x.gz", origin=("file:///x.gz", "1"))
+    append(ledger, 0, commit(ledger, "1", inputs=copy))
+    with pytest.raises(Conflict, match="same files"):
+        append(ledger, 0, commit(ledger, "2", inputs=file("file:///x.gz")))
+
+
+def test_a_file_that_has_changed_since_is_another(ledger: Ledger) -> None:
+    append(ledger, 0, commit(ledger, "1", inputs=file("file:///x.gz")))
+    changed = (Input(uri="file:///x.gz", fingerprint="2", size=1),)
+    append(ledger, 0, commit(ledger, "2", inputs=changed))
+
+
+def test_a_run_that_was_held_for_dead(ledger: Ledger) -> None:
+    append(ledger, 0, commit(ledger, "1", abandons=("7", "2")))
+    with pytest.raises(Conflict, match="held this run for dead"):
+        append(ledger, 0, commit(ledger, "2"))
+    append(ledger, 0, commit(ledger, "3"))
+
+
+def test_what_was_committed_before_the_plan_is_no_conflict(ledger: Ledger) -> None:
+    append(ledger, 0, commit(ledger, "1", {"a": 0}))
+    append(ledger, 1, commit(ledger, "2", {"a": 30 * DAY}))
+    assert ledger.state().sequence == 2
+
+
+def test_every_commit_since_the_plan_is_looked_at(ledger: Ledger) -> None:
+    for run in ("1", "2", "3"):
+        append(ledger, 0, commit(ledger, run, {run: 0}))
+    with pytest.raises(Conflict, match=r"\(2\)"):
+        append(ledger, 0, commit(ledger, "4", {"2": 0}))
+    append(ledger, 2, commit(ledger, "5", {"2": 30 * DAY}))
+    assert [run for run, _ in ledger.since(0)] == [1, 2, 3, 4]
+
+
+def test_an_index_file_that_its_run_has_moved_meanwhile(ledger: Ledger) -> None:
+    other = commit(ledger, "1", {"a": 0}, published=False)
+    mine = commit(ledger, "2", {"a": 0}, published=False)
+    ledger.store.move(other.moves[0].staged, other.moves[0].final)
+    with pytest.raises(Conflict):
+        check_conflict(ledger.store, mine, other)
+
+
+# The second becomes
+
+
+def done(
+    *added: tuple[str, Type], known: tuple[tuple[str, Type], ...] = (), **fields: Any
+) -> TableCommit:
+    old, new = (tuple(Column(name=n, type=t) for n, t in pairs) for pairs in (known, added))
+    table = new_table("orders", Call.TRACK, Naming.WAREHOUSE).with_columns(old + new)
+    written = (DataFile(path="x", rows=1, bytes=1, partition={"day": "2026-11-01"}),)
+    fields = {"files": written, "is_new": not known, **fields}
+    return TableCommit(table=table, counts=Counts(), new_columns=new, **fields)
+
+
+A, B, C = ("a", Type.BIGINT), ("b", Type.STRING), ("c", Type.BOOLEAN)
+
+
+def names(table: TableCommit) -> list[str]:
+    return [column.name for column in table.table.columns[12:]]
+
+
+def test_both_bring_columns(ledger: Ledger) -> None:
+    append(ledger, 0, commit(ledger, "1", tables=(done(B, C),)))
+    (table,) = append(ledger, 0, commit(ledger, "2", tables=(done(A, B),))).tables
+    assert names(table) == ["b", "c", "a"]
+    assert [column.name for column in table.new_columns] == ["a"]
+    assert not table.is_new
+    assert ledger.state().tables["orders"] == table.table
+
+
+def test_three_in_a_row(ledger: Ledger) -> None:
+    append(ledger, 0, commit(ledger, "1", tables=(done(C),)))
+    append(ledger, 0, commit(ledger, "2", tables=(done(B),)))
+    (table,) = append(ledger, 0, commit(ledger, "3", tables=(done(A, C),))).tables
+    assert names(table) == ["c", "b", "a"]
+
+
+def test_a_column_of_two_types(ledger: Ledger) -> None:
+    append(ledger, 0, commit(ledger, "1", tables=(done(("a", Type.STRING)),)))
+    with pytest.raises(Conflict, match=r"made orders\.a another type"):
+        append(ledger, 0, commit(ledger, "2", tables=(done(A),)))
+
+
+def test_tables_that_only_one_touched_stay_as_they_are(ledger: Ledger) -> None:
+    mine = commit(ledger, "2", tables=(done(A),))
+    other = commit(ledger, "1")
+    assert rebase(mine, other) == mine
+
+
+def test_a_run_without_new_columns_takes_the_others(ledger: Ledger) -> None:
+    mine = commit(ledger, "2", tables=(done(known=(A,)),))
+    other = commit(ledger, "1", tables=(done(B, known=(A,)),))
+    (table,) = rebase(mine, other).tables
+    assert (names(table), table.new_columns) == (["a", "b"], ())
+
+
+def test_a_table_begins_with_its_first_row(ledger: Ledger) -> None:
+    all_duplicates = done(files=(), is_new=False)
+    mine = commit(ledger, "2", tables=(done(A),))
+    (table,) = rebase(mine, commit(ledger, "1", tables=(all_duplicates,))).tables
+    assert table.is_new

@@ -1,0 +1,129 @@
+"""De-duplication in buckets, over the ids that the reading tasks and earlier runs left."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from eventlake.kernels.dedupe import DAY, Ids, find_duplicates, hash_ids
+from eventlake.model.commit import IdFile
+from eventlake.pipeline import dedupe as module
+from eventlake.pipeline.dedupe import (
+    DedupeJob,
+    DedupeResult,
+    dedupe_task,
+    drop,
+    read_ids,
+    write_ids,
+)
+from eventlake.pipeline.read import ID_ROW, ChunkMeta, IdPart, bucket_of
+from eventlake.stores import Store
+
+
+def ids(names: list[str], received: list[int]) -> Ids:
+    return Ids(*hash_ids(names), np.array(received, np.int64))
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    return Store(str(tmp_path))
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 7])
+def test_buckets_are_ranges_of_hashes(buckets: int) -> None:
+    edges = np.array([-(2**63), -(2**62), -1, 0, 1, 2**62, 2**63 - 1])
+    found = bucket_of(edges, buckets)
+    assert found[0] == 0
+    assert found[-1] == buckets - 1
+    assert (np.diff(found) >= 0).all()
+    spread = bucket_of(hash_ids(map(str, range(7000)))[0], buckets)
+    assert np.bincount(spread, minlength=buckets).min() > 0.8 * 7000 / buckets
+
+
+def test_the_index_is_in_order_of_hashes_and_read_by_bucket(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ROW_GROUP", 16)
+    names = [f"m{n}" for n in range(200)]
+    written = ids(names, list(range(200)))
+    write_ids(store, "x.parquet", written)
+    whole = read_ids(store, "x.parquet")
+    assert (np.diff(whole.high) >= 0).all()
+    assert {*zip(*map(np.ndarray.tolist, whole), strict=True)} == {
+        *zip(*map(np.ndarray.tolist, written), strict=True)
+    }
+    parts = [read_ids(store, "x.parquet", bucket, 5) for bucket in range(5)]
+    mine = [part.at(bucket_of(part.high, 5) == bucket) for bucket, part in enumerate(parts)]
+    assert np.concatenate([part.high for part in mine]).tolist() == whole.high.tolist()
+    assert all(len(part.high) < len(whole.high) for part in parts)
+
+
+def spread(store: Store, run: Ids, chunks: np.ndarray, buckets: int) -> list[tuple[int, IdPart]]:
+    """The ids of a run as two reading tasks leave them, of two chunks each."""
+    left = []
+    for task in (0, 1):
+        mine = np.flatnonzero(chunks // 2 == task)
+        rows = np.empty(len(mine), ID_ROW)
+        rows["high"], rows["low"], rows["received"] = run.at(mine)
+        rows["place"], rows["chunk"] = mine, chunks[mine] % 2
+        rows["row"] = [np.count_nonzero(chunks[:at] == chunks[at]) for at in mine]
+        for bucket in range(buckets):
+            chosen = rows[bucket_of(rows["high"], buckets) == bucket]
+            path = f"ids/{task}-{bucket}-{buckets}"
+            store.write(path, chosen.tobytes())
+            left.append((task, IdPart(bucket, path, 0, len(chosen), 0)))
+    return left
+
+
+@pytest.mark.parametrize("buckets", [1, 5])
+def test_the_duplicates_of_a_run_whatever_the_buckets(store: Store, buckets: int) -> None:
+    rng = np.random.default_rng(7)
+    run = ids([f"m{n}" for n in rng.integers(0, 60, 150)], rng.integers(0, 30 * DAY, 150).tolist())
+    earlier = ids([f"m{n}" for n in range(0, 60, 3)], [10 * DAY] * 20)
+    write_ids(store, "known.parquet", earlier)
+    chunks = rng.integers(0, 4, 150)
+    job = DedupeJob(
+        store=store,
+        stage="stage",
+        days=7,
+        buckets=buckets,
+        parts=tuple(spread(store, run, chunks, buckets)),
+        index=(IdFile(path="known.parquet", rows=20, first=10 * DAY, last=10 * DAY),),
+    )
+    answers = [dedupe_task(job, bucket) for bucket in range(buckets)]
+    results = [msgspec.json.decode(answer, type=DedupeResult) for answer in answers]
+
+    known = read_ids(store, "known.parquet")
+    expected = find_duplicates(run, np.arange(150), [known], 7 * DAY)
+    metas = [[meta(0), meta(1)], [meta(2), meta(3)]]
+    drop(metas, results)
+    for number, one in enumerate(meta for task in metas for meta in task):
+        rows = np.flatnonzero(expected[chunks == number])
+        assert sorted(np.frombuffer(one.drops, "<i4").tolist()) == rows.tolist()
+    kept = [read_ids(store, result.kept) for result in results if result.rows]
+    moments = np.concatenate([one.received for one in kept])
+    assert sorted(moments.tolist()) == sorted(run.received[~expected].tolist())
+    assert sum(result.rows for result in results) == len(moments)
+    assert min(result.first for result in results if result.rows) == moments.min()
+    assert max(result.last for result in results if result.rows) == moments.max()
+
+
+def meta(number: int) -> ChunkMeta:
+    return ChunkMeta("t", "track", f"o{number}", 0, 1, 150, 0, 1, [])
+
+
+def test_an_index_file_out_of_the_window_is_not_opened(store: Store) -> None:
+    run = ids(["a"], [100 * DAY])
+    job = DedupeJob(
+        store=store,
+        stage="stage",
+        days=7,
+        buckets=1,
+        parts=tuple(spread(store, run, np.array([0]), 1)),
+        index=(IdFile(path="gone.parquet", rows=1, first=0, last=93 * DAY - 1),),
+    )
+    assert msgspec.json.decode(dedupe_task(job, 0), type=DedupeResult).rows == 1
+
+
+def test_a_bucket_without_ids(store: Store) -> None:
+    job = DedupeJob(store=store, stage="s", days=7, buckets=1, parts=(), index=())
+    assert msgspec.json.decode(dedupe_task(job, 0), type=DedupeResult) == DedupeResult()

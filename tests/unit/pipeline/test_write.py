@@ -1,0 +1,223 @@
+"""Which task writes what: every row once; then the files themselves."""
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eventlake.model.layout import HOUR, DatePartition
+from eventlake.model.naming import Call, Naming
+from eventlake.model.schema import new_table
+from eventlake.model.settings import source_settings
+from eventlake.pipeline import write as module
+from eventlake.pipeline.evolve import Growth, evolve
+from eventlake.pipeline.read import ChunkMeta, ReadJob, ReadResult, read_task
+from eventlake.pipeline.write import (
+    UNIT,
+    Unit,
+    WriteJob,
+    WriteResult,
+    plan_tasks,
+    plan_units,
+    write_task,
+)
+from eventlake.stores import Store
+
+GROWTH = Growth(new_table("t", Call.TRACK, Naming.WAREHOUSE))
+BY_HOUR = DatePartition.DAY_HOUR
+
+
+def chunk(number: int, first: int, last: int, size: int) -> ChunkMeta:
+    return ChunkMeta("t", Call.TRACK, f"o{number}", 0, size, 10, first, last, [])
+
+
+@st.composite
+def chunks(draw: st.DrawFn) -> list[ChunkMeta]:
+    made = []
+    for number in range(draw(st.integers(1, 6))):
+        first = draw(st.integers(-5 * HOUR, 5 * HOUR))
+        last = first + draw(st.sampled_from([0, 1, HOUR // 2, HOUR, 7 * HOUR]))
+        size = draw(st.sampled_from([1, 1 << 20, UNIT // 3, UNIT, 5 * UNIT]))
+        made.append(chunk(number, first, last, size))
+    return made
+
+
+def covering(units: list[Unit], one: ChunkMeta, moment: int) -> int:
+    return sum(one in unit.chunks and unit.since <= moment < unit.until for unit in units)
+
+
+@given(chunks(), st.sampled_from(DatePartition))
+def test_every_row_of_every_chunk_is_written_once(
+    found: list[ChunkMeta], by: DatePartition
+) -> None:
+    units = list(plan_units(GROWTH, found, by))
+    for one in found:
+        edges = range(one.first // by.span * by.span, one.last + 1, by.span)
+        moments = {one.first, one.last, (one.first + one.last) // 2, *edges}
+        moments |= {edge - 1 for edge in edges}
+        for moment in moments:
+            if one.first <= moment <= one.last:
+                assert covering(units, one, moment) == 1
+    assert all(unit.since % by.span == 0 for unit in units)
+    assert all(unit.chunks for unit in units)
+
+
+@given(chunks(), st.integers(1, 8))
+def test_tasks_have_every_unit_once_and_the_largest_comes_first(
+    found: list[ChunkMeta], parallelism: int
+) -> None:
+    units = list(plan_units(GROWTH, found, BY_HOUR))
+    tasks = plan_tasks(units, parallelism)
+    assert Counter(map(id, (unit for task in tasks for unit in task))) == Counter(map(id, units))
+    sizes = [sum(unit.bytes for unit in task) for task in tasks]
+    assert sizes == sorted(sizes, reverse=True)
+    assert all(tasks)
+    target = min(UNIT, sum(sizes) // (4 * parallelism) + 1)
+    assert all(len(task) == 1 or size <= target for task, size in zip(tasks, sizes, strict=True))
+
+
+def test_no_units_no_tasks() -> None:
+    assert plan_tasks([], 4) == ()
+
+
+def test_a_small_table_is_one_unit_over_all_its_partitions() -> None:
+    found = [chunk(n, n * 24 * HOUR, n * 24 * HOUR + 5, 1000) for n in range(30)]
+    (unit,) = plan_units(GROWTH, found, BY_HOUR)
+    assert [one.object for one in unit.chunks] == [f"o{n}" for n in range(30)]
+
+
+def test_a_large_table_is_cut_at_partitions() -> None:
+    found = [chunk(n, n * HOUR, (n + 1) * HOUR - 1, UNIT // 2) for n in range(6)]
+    units = list(plan_units(GROWTH, found, BY_HOUR))
+    assert [(unit.since, unit.until) for unit in units][:2] == [(0, 2 * HOUR), (2 * HOUR, 4 * HOUR)]
+    assert [len(unit.chunks) for unit in units] == [2, 2, 2]
+
+
+def test_a_large_partition_is_cut_by_size() -> None:
+    found = [chunk(n, 0, HOUR - 1, UNIT // 2) for n in range(8)]
+    units = list(plan_units(GROWTH, found, BY_HOUR))
+    assert [len(unit.chunks) for unit in units] == [2, 2, 2, 2]
+    assert {(unit.since, unit.until) for unit in units} == {(0, HOUR)}
+
+
+# The files
+
+
+def write_all(store: Store, results: ReadResult) -> WriteResult:
+    schema = new_table("t", Call.TRACK, Naming.WAREHOUSE)
+    seen = (one for meta in results.chunks for one in meta.seen)
+    units = list(plan_units(evolve(schema, seen, 2000), results.chunks, BY_HOUR))
+    job = WriteJob(store, "stage", BY_HOUR, plan_tasks(units, 2), tuple(results.quarantine))
+    written = WriteResult()
+    for number in range(len(job.tasks) + 1):
+        result = msgspec.json.decode(write_task(job, number), type=WriteResult)
+        written.files += result.files
+        written.quarantine = result.quarantine or written.quarantine
+        for table, rescued in result.rescued.items():
+            written.rescued[table] = written.rescued.get(table, 0) + rescued
+    return written
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> tuple[Store, ReadResult]:
+    """Four hours of events in two files, shuffled, with a line that is none."""
+    store, lines = Store(str(tmp_path / "lake")), []
+    for n in range(200):
+        moment = f"2026-11-01T{n % 4:02}:{n * 7 % 60:02}:{n * 11 % 60:02}Z"
+        properties = {"n": n, "user_id": n} if n % 50 == 0 else {"n": n, "text": "x" * n}
+        head = {"type": "track", "event": "T", "messageId": f"m{n}", "receivedAt": moment}
+        lines.append(json.dumps(head | {"properties": properties}))
+    uris = []
+    for name, part in (("a.gz", lines[:120]), ("b.gz", [*lines[120:], "no event"])):
+        path = tmp_path / name
+        path.write_bytes(gzip.compress("\n".join(part).encode()))
+        uris.append(path.as_uri())
+    job = ReadJob(
+        store=store,
+        stage="stage",
+        run_id=str(tmp_path),
+        settings=source_settings(source="web"),
+        tables={},
+        suppressed=frozenset(),
+        files=tuple(uris),
+        groups=(range(2),),
+        buckets=1,
+        compression=None,
+    )
+    return store, msgspec.json.decode(read_task(job, 0), type=ReadResult)
+
+
+def rows_of(store: Store, written: WriteResult) -> dict[int, list[pa.Table]]:
+    found: dict[int, list[pa.Table]] = {}
+    for file in written.files:
+        table = pq.read_table(store.open(file.path))
+        assert len(table) == file.rows
+        assert Path(store.root, file.path).stat().st_size == file.bytes
+        received = table["received_at"].cast(pa.int64()).to_pylist()
+        assert received == sorted(received)
+        assert {moment // HOUR * HOUR for moment in received} == {file.start}
+        found.setdefault(file.start, []).append(table)
+    return found
+
+
+def test_one_file_for_each_partition(read: tuple[Store, ReadResult]) -> None:
+    store, results = read
+    written = write_all(store, results)
+    rows = rows_of(store, written)
+    assert len(rows) == 4
+    assert all(len(tables) == 1 for tables in rows.values())
+    assert sorted(n for (t,) in rows.values() for n in t["n"].to_pylist()) == list(range(200))
+    assert written.rescued == {"t": 4}
+
+
+def test_a_unit_in_slices_gives_the_same_rows(
+    read: tuple[Store, ReadResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, results = read
+    whole = rows_of(store, write_all(store, results))
+    monkeypatch.setattr(module, "SLICE", 1 << 12)
+    sliced = rows_of(store, write_all(store, results))
+    for start, (table,) in whole.items():
+        rows = [row for part in sliced[start] for row in filled(part)]
+        assert rows == filled(table)
+
+
+def filled(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows without their nulls: a slice that rescues nothing has no column for it."""
+    return [{k: v for k, v in row.items() if v is not None} for row in table.to_pylist()]
+
+
+def test_duplicates_are_left_out(read: tuple[Store, ReadResult]) -> None:
+    store, results = read
+    before = sum(meta.rows for meta in results.chunks)
+    results.chunks[0].drops = b"\0\0\0\0\x02\0\0\0"
+    rows = rows_of(store, write_all(store, results))
+    assert sum(len(table) for tables in rows.values() for table in tables) == before - 2
+
+
+def test_the_parts_of_the_quarantine_are_joined(read: tuple[Store, ReadResult]) -> None:
+    store, results = read
+    quarantine = pq.read_table(store.open(write_all(store, results).quarantine)).to_pylist()
+    assert [(row["reason"], row["raw"], row["line"]) for row in quarantine] == [
+        ("not_json", b"no event", 81)
+    ]
+    assert quarantine[0]["file"].endswith("/b.gz")
+
+
+def test_files_are_zstd_with_times_in_utc_microseconds(read: tuple[Store, ReadResult]) -> None:
+    store, results = read
+    file = pq.ParquetFile(store.open(write_all(store, results).files[0].path))
+    column = file.metadata.row_group(0).column(0)
+    assert column.compression == "ZSTD"
+    received = file.schema.column(file.schema_arrow.get_field_index("received_at"))
+    assert received.physical_type == "INT64"
+    stamp = json.loads(received.logical_type.to_json())
+    assert (stamp["isAdjustedToUTC"], stamp["timeUnit"]) == (True, "microseconds")

@@ -1,0 +1,275 @@
+"""The ledger: commits by put-if-absent, their folded state, and who still lives (section 10)."""
+
+import os
+import socket
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from eventlake import ledger as module
+from eventlake.ledger import (
+    DEAD_AFTER,
+    Lease,
+    Ledger,
+    Stage,
+    State,
+    is_dead,
+    lease_path,
+    read_lease,
+    remove_stage,
+    sources,
+    staged_runs,
+)
+from eventlake.model.commit import Commit, Counts, DataFile, IdFile, Input, TableCommit
+from eventlake.model.naming import Call, Naming
+from eventlake.model.schema import Column, new_table
+from eventlake.model.settings import source_settings
+from eventlake.model.types import Type
+from eventlake.stores import Store
+
+RUN = "1793518200123456789"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(str(tmp_path / "lake"))
+
+
+@pytest.fixture
+def ledger(store: Store) -> Ledger:
+    return Ledger(store, "web")
+
+
+def table(name: str, *columns: str, landed: bool = True) -> TableCommit:
+    more = tuple(Column(name=column, type=Type.STRING) for column in columns)
+    files = (DataFile(path=name, rows=1, bytes=1, partition={"day": "2026-11-01"}),)
+    return TableCommit(
+        table=new_table(name, Call.TRACK, Naming.WAREHOUSE).with_columns(more),
+        counts=Counts(),
+        files=files if landed else (),
+    )
+
+
+def commit(number: int, *tables: TableCommit, origin: tuple[str, str] | None = None) -> Commit:
+    return Commit(
+        run_id=f"{number:019d}",
+        settings=source_settings(source="web", dedup_days=number % 100),
+        inputs=(Input(uri=f"file:///{number}", fingerprint="1", size=1, origin=origin),),
+        counts=Counts(received=number),
+        tables=tables,
+        ids=(IdFile(path=f"ids/{number}", rows=1, first=0, last=1),),
+    )
+
+
+# Commits
+
+
+def test_a_sequence_is_taken_once(ledger: Ledger) -> None:
+    assert ledger.append(1, commit(1))
+    assert not ledger.append(1, commit(2))
+    assert ledger.append(2, commit(2))
+    assert [(n, one.run_id) for n, one in ledger.since(0)] == [
+        (1, commit(1).run_id),
+        (2, commit(2).run_id),
+    ]
+    assert ledger.since(1) == [(2, commit(2))]
+    assert ledger.commit(1) == commit(1)
+
+
+def test_a_commit_is_one_object_named_by_its_sequence(ledger: Ledger) -> None:
+    ledger.append(1, commit(1))
+    place = Path(ledger.store.root) / "segment-data/ledger/web/000000000001.json"
+    assert Commit.from_json(place.read_bytes()) == commit(1)
+
+
+def test_what_is_half_written_is_no_commit(ledger: Ledger) -> None:
+    ledger.append(1, commit(1))
+    folder = Path(ledger.store.root) / "segment-data/ledger/web"
+    (folder / "000000000002.json#1").write_text("{")  # what the store leaves when it is killed
+    assert ledger.state().sequence == 1
+    assert ledger.append(2, commit(2))
+
+
+def test_a_file_that_is_no_commit_is_passed_over(ledger: Ledger) -> None:
+    ledger.append(1, commit(1))
+    (Path(ledger.store.root) / "segment-data/ledger/web/.DS_Store").write_text("x")
+    assert ledger.state().sequence == 1
+
+
+# State
+
+
+def test_nothing_has_happened(ledger: Ledger) -> None:
+    assert ledger.state() == State()
+    assert ledger.settings() is None
+    assert ledger.since(0) == []
+
+
+def test_the_state_is_all_that_the_commits_say(ledger: Ledger) -> None:
+    ledger.append(1, commit(1, table("orders", "a"), table("pages")))
+    ledger.append(2, commit(2, table("orders", "a", "b"), origin=("file:///from", "9")))
+    state = ledger.state()
+    assert state.sequence == 2
+    assert state.settings == commit(2).settings == ledger.settings()
+    assert state.inputs == {("file:///1", "1"), ("file:///2", "1"), ("file:///from", "9")}
+    assert state.tables == {
+        "orders": table("orders", "a", "b").table,
+        "pages": table("pages").table,
+    }
+    assert [file.path for file in state.ids] == ["ids/1", "ids/2"]
+    assert state.runs == {commit(1).run_id: 1, commit(2).run_id: 2}
+
+
+def test_a_table_begins_with_its_first_row(ledger: Ledger) -> None:
+    ledger.append(1, commit(1, table("orders", landed=False)))
+    assert ledger.state().tables == {}
+    ledger.append(2, commit(2, table("orders", "a")))
+    ledger.append(3, commit(3, table("orders", "a", "b", landed=False)))
+    assert ledger.state().tables == {"orders": table("orders", "a", "b").table}
+
+
+@pytest.mark.parametrize(
+    ("uri", "fingerprint", "loaded"),
+    [
+        ("file:///1", "1", True),
+        ("file:///from", "9", True),
+        ("file:///1", "2", False),
+        ("file:///from", "1", False),
+        ("file:///3", "1", False),
+    ],
+)
+def test_what_has_been_loaded(uri: str, fingerprint: str, loaded: bool) -> None:
+    state = State().after(1, commit(1, origin=("file:///from", "9")))
+    assert state.has_loaded(Input(uri=uri, fingerprint=fingerprint, size=5)) is loaded
+
+
+def test_a_copy_has_been_loaded_when_its_origin_has() -> None:
+    state = State().after(1, commit(1))
+    copy = Input(uri="file:///copy", fingerprint="5", size=1, origin=("file:///1", "1"))
+    assert state.has_loaded(copy)
+
+
+def test_a_snapshot_gives_the_same_state(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SNAPSHOT_EVERY", 3)
+    states = []
+    for number in range(1, 9):
+        ledger.append(number, commit(number, table("orders", *"abcdefgh"[:number])))
+        states.append(ledger.state())
+        ledger.snapshot()
+        assert ledger.state() == states[-1]
+    _, names = ledger.store.names(f"{ledger.path}/snapshots")
+    assert names == ["000000000003.json", "000000000006.json"]
+    assert states[-1].sequence == 8
+    assert len(states[-1].inputs) == len(states[-1].runs) == len(states[-1].ids) == 8
+
+
+def test_a_snapshot_spares_the_commits_before_it(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SNAPSHOT_EVERY", 2)
+    for number in (1, 2, 3):
+        ledger.append(number, commit(number))
+    ledger.snapshot()
+    ledger.store.write("segment-data/ledger/web/000000000001.json", b"not read any more")
+    assert ledger.state().sequence == 3
+
+
+def test_the_sources_of_a_lake(store: Store) -> None:
+    assert sources(store) == []
+    for folder in ("web", "app"):
+        Ledger(store, folder).append(1, commit(1))
+    assert sources(store) == ["app", "web"]
+
+
+# Who lives
+
+
+def lease(store: Store, run: str = RUN, **fields: object) -> None:
+    given = {"folder": "web", "host": socket.gethostname(), "pid": os.getpid()} | fields
+    store.write(lease_path(run), Lease.model_validate(given).to_json())
+
+
+def ended_process() -> int:
+    code = "import os; print(os.getpid())"
+    done = subprocess.run([sys.executable, "-Sc", code], capture_output=True, check=True)
+    return int(done.stdout)
+
+
+def test_a_run_that_works_lives(store: Store) -> None:
+    with Stage(store, "web", RUN) as stage:
+        assert stage.path == f"segment-stage/{RUN}"
+        found = read_lease(store, RUN)
+        assert found == Lease(folder="web", host=socket.gethostname(), pid=os.getpid())
+        assert not is_dead(store, RUN)
+        assert staged_runs(store, "web") == [RUN]
+
+
+def test_a_run_whose_process_has_ended_is_dead(store: Store) -> None:
+    lease(store, pid=ended_process())
+    assert is_dead(store, RUN)
+
+
+def test_a_process_on_another_machine_cannot_be_asked(store: Store) -> None:
+    lease(store, host="elsewhere", pid=ended_process())
+    assert not is_dead(store, RUN)
+
+
+@pytest.mark.parametrize(
+    ("silent", "dead"), [(timedelta(0), False), (DEAD_AFTER / 2, False), (DEAD_AFTER * 2, True)]
+)
+def test_a_run_that_is_silent_for_long_is_dead(store: Store, silent: timedelta, dead: bool) -> None:
+    lease(store, host="elsewhere")
+    place = Path(store.root) / lease_path(RUN)
+    then = place.stat().st_mtime - silent.total_seconds()
+    os.utime(place, (then, then))
+    assert is_dead(store, RUN) is dead
+
+
+def test_a_run_that_writes_is_not_silent(store: Store) -> None:
+    lease(store, host="elsewhere")
+    os.utime(Path(store.root) / lease_path(RUN), (0, 0))
+    store.write(f"segment-stage/{RUN}/read/x", b"")
+    assert not is_dead(store, RUN)
+
+
+def test_a_stage_without_a_lease_is_dead(store: Store) -> None:
+    store.write(f"segment-stage/{RUN}/read/x", b"")
+    assert is_dead(store, RUN)
+    assert staged_runs(store, "web") == staged_runs(store, "app") == [RUN]
+
+
+def test_the_stages_of_a_source_are_its_own(store: Store) -> None:
+    lease(store, "1", folder="web")
+    lease(store, "2", folder="app")
+    assert staged_runs(store, "web") == ["1"]
+    assert staged_runs(store, "app") == ["2"]
+
+
+def test_the_lease_is_renewed_while_the_run_lives(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "HEARTBEAT", timedelta(milliseconds=1))
+    place = Path(store.root) / lease_path(RUN)
+    with Stage(store, "web", RUN) as stage:
+        os.utime(place, (0, 0))
+        for _ in range(1000):
+            if place.stat().st_mtime > 0:
+                break
+            stage._ended.wait(0.005)
+        assert place.stat().st_mtime > 0
+    os.utime(place, (0, 0))
+    assert not stage._heart.is_alive()
+
+
+def test_a_stage_goes_with_all_that_is_in_it(store: Store) -> None:
+    lease(store)
+    lease(store, "2")
+    store.write(f"segment-stage/{RUN}/a/b/c", b"x")
+    (Path(store.root) / f"segment-stage/{RUN}/empty/below").mkdir(parents=True)
+    remove_stage(store, RUN)
+    assert not (Path(store.root) / f"segment-stage/{RUN}").exists()
+    assert staged_runs(store, "web") == ["2"]
+    remove_stage(store, RUN)

@@ -1,0 +1,39 @@
+"""What EventLake exports, and what an import of it costs."""
+
+import subprocess
+import sys
+
+import pytest
+
+import eventlake
+
+HEAVY = ("pyspark", "pyarrow", "duckdb", "pandas", "numpy", "obstore", "pydantic")
+
+
+def test_what_is_public() -> None:
+    assert eventlake.__all__ == [
+        "EventLakeError",
+        "Lake",
+        "LoadResult",
+        "SourceSettings",
+        "load",
+        "open_lake",
+        "source_settings",
+    ]
+
+
+@pytest.mark.parametrize("name", eventlake.__all__)
+def test_what_is_public_is_there(name: str) -> None:
+    assert getattr(eventlake, name).__name__ == name
+
+
+def test_what_is_not_public_is_not() -> None:
+    with pytest.raises(AttributeError, match="module 'eventlake' has no attribute 'nope'"):
+        _ = eventlake.nope
+
+
+def test_an_import_loads_nothing_heavy() -> None:
+    code = "import eventlake, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert loaded.isdisjoint(HEAVY)
