@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -63,10 +64,15 @@ def _note(raw: bytes, path: Path, row: int, sparse: Sparse) -> None:
     if first in (_OBJECT, _ARRAY) and raw.count(b"{") + raw.count(b"[") > MAX_LEVELS - len(path):
         check_levels("[" * len(path) + raw.decode() + "]" * len(path))
     if first != _OBJECT:
-        sparse[path].append((row, compact(raw)))
+        sparse[path].append((row, compact(raw) if len(raw) > SHORT else _compact_again(raw)))
         return
     for below, value in flatten(decode(raw.decode()), path):
         sparse[below].append((row, encode(value)))
+
+
+SHORT = 512
+# Filters, tags and the like come again and again.
+_compact_again = lru_cache(maxsize=8192)(compact)
 
 
 def _without(line: bytes, views: list[pa.Buffer]) -> bytes:

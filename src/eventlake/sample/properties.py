@@ -100,7 +100,7 @@ def _product(dice: Dice) -> Properties:
         "quantity": dice.favourite((1, 2, 3)),
         "position": dice.between(1, 48),
         "currency": dice.favourite(CURRENCIES),
-        "value": value(dice),
+        "value": dice.money(2, 400),
         "in_stock": dice.chance(0.93),
         "tags": tags(dice),
     }
