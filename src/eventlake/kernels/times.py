@@ -10,19 +10,31 @@ from eventlake.model.types import timestamp
 
 MICROS = pa.timestamp("us", tz="UTC")
 
-# Arrow's parser agrees with ours on this form alone (it takes hours without minutes and the year
-# 0000, and refuses a seventh digit or a missing zone).
-_COMMON = r"^[12]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z$"
+COMMON = (20, 24, 27)
+"""Characters of `2026-11-01T07:00:00.000Z`, and of that without a fraction or with six digits."""
+_YEAR_1000 = pa.scalar(-30_610_224_000_000_000, pa.int64()).cast(MICROS)
 
 
 def parse_times(texts: pa.Array, rule: Callable[[str], int | None] = timestamp) -> pa.Array:
     """The moments that strings name by `rule`; null for the others."""
-    if pc.all(pc.match_substring_regex(texts, _COMMON)).as_py() is not False:
+    if _all_common(texts):
         try:
-            return texts.cast(MICROS)
+            times = texts.cast(MICROS)
         except pa.ArrowInvalid:
-            pass  # a date that does not exist
+            return _one_by_one(texts, rule)  # a date that does not exist
+        if pc.all(pc.greater_equal(times, _YEAR_1000)).as_py() is not False:
+            return times
     return _one_by_one(texts, rule)
+
+
+def _all_common(texts: pa.Array) -> bool:
+    """Whether Arrow's parser, which takes other forms too, can only read these as we would."""
+    size = pc.min_max(pc.binary_length(texts)).as_py()
+    if size["min"] not in COMMON or size["max"] != size["min"]:
+        return False
+    middle = pc.binary_slice(texts.cast(pa.binary()), 10, 11)
+    same = pc.and_(pc.ends_with(texts, "Z"), pc.equal(middle, b"T"))
+    return pc.all(same).as_py() is not False
 
 
 def _one_by_one(texts: pa.Array, rule: Callable[[str], int | None]) -> pa.Array:
