@@ -186,7 +186,8 @@ class Lake:
 
     def reports(self, source: str) -> list[dict[str, Any]]:
         """The lines of every report of a source, oldest run first."""
-        return self._report_lines(f"/source={self._folder(source)}/")
+        lines = self._report_lines(f"/source={source}/")  # also of a source that never landed
+        return lines or self._report_lines(f"/source={self._folder(source)}/")
 
     def quarantine(self, source: str) -> pa.Table:
         """The lines that were no events, with their reasons."""

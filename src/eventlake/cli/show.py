@@ -206,7 +206,7 @@ _TABLES: Head = {
     "table": lambda t: f"{t.database}.{t.name}",
     "source": lambda t: t.source,
     "rows": lambda t: t.rows,
-    "columns": lambda t: t.columns,
+    "columns": lambda t: len(t.columns),
     "partitions": lambda t: t.partitions,
     "files": lambda t: t.files,
     "size": lambda t: bytes_text(t.bytes),
