@@ -37,7 +37,7 @@ class Lines:
 
     def step(self, stage: str, done: int, total: int, rows: int) -> None:
         now = self._clock()
-        fresh, finished = stage != self._stage, 0 < total <= done
+        fresh, finished = stage != self._stage, 1 < total <= done
         if fresh:
             self._stage, self._began = stage, now
         if fresh or (finished and not self._done) or now - self._said >= EVERY:
@@ -100,7 +100,7 @@ def _bars() -> Progress:
 
 
 def _share(done: int, total: int) -> str:
-    return f"{done:,}/{total:,}  " if total else ""
+    return f"{done:,}/{total:,}  " if total > 1 else ""
 
 
 def _pace(rows: int, seconds: float) -> str:
