@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests import lakes
-from tests.lakes import Ran, command
+from tests.processes import Ran, command
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests import lakes
+from tests import lakes, processes
 from tests.pipeline.test_order import archive, check_same, load_each
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
@@ -29,7 +29,7 @@ def daemon(log: Path, name: str, *arguments: str) -> "subprocess.Popen[bytes]":
     """A master or a worker of Spark, in a session of its own."""
     environment = {
         **os.environ,
-        **lakes.SHORT_LIVED,
+        **processes.SHORT_LIVED,
         "SPARK_HOME": str(HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
@@ -71,7 +71,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for process in running:
             process.kill()
             process.wait()
-            lakes.end_session(process.pid, grace=5.0)
+            processes.end_session(process.pid, grace=5.0)
 
 
 def test_a_cluster_makes_the_same_tables(
@@ -81,9 +81,9 @@ def test_a_cluster_makes_the_same_tables(
     del archives["many"]  # the mixed ones are as many
     lakes.load(archives["one"], tmp_path / "wanted")
     wanted = lakes.assert_well(tmp_path / "wanted")
-    process = lakes.start(load_each, archives, tmp_path, master)
-    with lakes.ended(process):
-        assert lakes.finish(process) == 0
+    process = processes.start(load_each, archives, tmp_path, master)
+    with processes.ended(process):
+        assert processes.finish(process) == 0
     for name in archives:
         with subtests.test(name=name):
             check_same(lakes.picture(tmp_path / name), wanted)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -21,8 +22,8 @@ from eventlake.model.layout import stage_path
 from eventlake.model.schema import Column
 from eventlake.model.types import Type
 from eventlake.stores import Store
-from tests import lakes
-from tests.lakes import Meet
+from tests import lakes, processes
+from tests.processes import Meet
 
 NAMES = ("one", "two")
 
@@ -70,8 +71,8 @@ def race(
     """Two loads that are both planned and staged before either commits; what each says."""
     meeting = tmp_path / "meeting"
     meeting.mkdir()
-    processes = [
-        lakes.start(
+    started = [
+        processes.start(
             load_and_tell,
             paths,
             tmp_path / "lake",
@@ -81,13 +82,13 @@ def race(
         )
         for name, paths in zip(NAMES, (one, two), strict=True)
     ]
-    end(*processes)
+    end(*started)
     return sorted((tmp_path / name).read_text() for name in NAMES)
 
 
-def end(*processes: BaseProcess) -> None:
-    with lakes.ended(*processes):
-        assert [lakes.finish(process) for process in processes] == [0] * len(processes)
+def end(*started: BaseProcess) -> None:
+    with processes.ended(*started):
+        assert [processes.finish(process) for process in started] == [0] * len(started)
 
 
 @pytest.fixture
@@ -138,8 +139,8 @@ def test_the_command_that_lost_exits_1(tmp_path: Path, lake: Path) -> None:
     arguments = ("load", file, "--source", "web", "--lake", lake, "--json")
     meet, told = Meet(tmp_path, "staged", ("go",)), tmp_path / "told"
     loser = lakes.command_without_spark(*arguments, told=told, progress=meet)
-    with lakes.ended(loser):
-        lakes.wait_for(tmp_path / "staged")
+    with processes.ended(loser):
+        processes.wait_for(tmp_path / "staged")
         assert lakes.load([file], lake).status == "finished"
         (tmp_path / "go").touch()
         ran = lakes.ran(loser, told)
@@ -202,23 +203,71 @@ def test_a_table_of_which_the_other_landed_nothing_is_new(tmp_path: Path, lake: 
     one = write(tmp_path / "raw/1.json", {**event("a"), "userId": "u1"}, event("b", "Other"))
     two = write(tmp_path / "raw/2.json", event("c", seats=3))
     meet = Meet(tmp_path, "staged", ("go",))
-    late = lakes.start(load_and_tell, [two], lake, meet, tmp_path / "two")
-    with lakes.ended(late):
-        lakes.wait_for(tmp_path / "staged")
+    late = processes.start(load_and_tell, [two], lake, meet, tmp_path / "two")
+    with processes.ended(late):
+        processes.wait_for(tmp_path / "staged")
         lakes.load([one], lake, suppressed=["u1"])
         (tmp_path / "go").touch()
-        lakes.finish(late)
+        processes.finish(late)
     assert (tmp_path / "two").read_text() == "finished"
     found = lakes.assert_well(lake)
     assert [line["is_new"] for line in found.reports[1]] == [True, True]
+
+
+@dataclass
+class PublishesLate:
+    """At one run's commit another commits and stops; its files move while they are looked for."""
+
+    file: Path
+    lake: Path
+    moves: list[Any] = field(default_factory=list)
+
+    def step(self, stage: str, done: int, total: int, rows: int) -> None:
+        if stage == "commit":
+            with suppress(KeyboardInterrupt):
+                lakes.load([self.file], self.lake, Stops())
+            [commit] = lakes.read_commits(self.lake)
+            self.moves = commit["moves"]
+
+    def watched(self, look: Any) -> Any:
+        """A look at the store, after which the files move."""
+
+        def then_move(store: Store, path: str) -> Any:
+            try:
+                return look(store, path)
+            finally:
+                for move in self.moves:
+                    store.move(move["staged"], move["final"])
+                self.moves = []
+
+        return then_move
+
+
+class Stops:
+    """Ends a run before it publishes."""
+
+    def step(self, stage: str, done: int, total: int, rows: int) -> None:
+        if stage == "publish":
+            raise KeyboardInterrupt
+
+
+def test_an_index_that_moves_while_it_is_looked_for_is_found(tmp_path: Path, lake: Path) -> None:
+    one = write(tmp_path / "raw/1.json", event("a"))
+    two = write(tmp_path / "raw/2.json", event("b"))
+    other = PublishesLate(two, lake)
+    with (
+        patch.object(Store, "exists", other.watched(Store.exists)),
+        patch.object(Store, "open", other.watched(Store.open)),
+    ):
+        assert lakes.load([one], lake, other).status == "finished"
 
 
 def test_many_at_once(tmp_path: Path, lake: Path) -> None:
     """Each of six processes lands its own file, into tables that all of them make."""
     tags = tuple(f"p{n}" for n in range(6))
     files = [crowd(tmp_path / f"raw/{tag}.json", tag) for tag in tags]
-    processes = [
-        lakes.start(
+    started = [
+        processes.start(
             load_and_tell,
             [file],
             lake,
@@ -227,7 +276,7 @@ def test_many_at_once(tmp_path: Path, lake: Path) -> None:
         )
         for file in files
     ]
-    end(*processes)
+    end(*started)
     assert {(tmp_path / f"{tag}.told").read_text() for tag in tags} == {"finished"}
     lakes.load(files, tmp_path / "alone")
     found, alone = lakes.assert_well(lake), lakes.picture(tmp_path / "alone")
@@ -280,13 +329,15 @@ class ComesBack:
         folder = self.lake.parent
         if stage == "plan":
             meet = Pauses(folder)
-            self.process = lakes.start(load_and_tell, [self.slow], self.lake, meet, folder / "slow")
-            lakes.wait_for(folder / "staged")
+            self.process = processes.start(
+                load_and_tell, [self.slow], self.lake, meet, folder / "slow"
+            )
+            processes.wait_for(folder / "staged")
             [lease] = self.lake.glob("segment-stage/*/lease.json")
             lease.write_text(json.dumps(json.loads(lease.read_bytes()) | {"pid": 2**22 + 1}))
         if stage == "commit":
             (folder / "commit it").touch()
-            lakes.wait_for(folder / "committed")
+            processes.wait_for(folder / "committed")
 
 
 @dataclass
@@ -298,20 +349,22 @@ class Pauses:
     def step(self, stage: str, done: int, total: int, rows: int) -> None:
         if stage == "commit":
             (self.folder / "staged").touch()
-            lakes.wait_for(self.folder / "commit it")
+            processes.wait_for(self.folder / "commit it")
         if stage == "publish" and done == 0:
             (self.folder / "committed").touch()
-            lakes.wait_for(self.folder / "publish it")
+            processes.wait_for(self.folder / "publish it")
 
 
 def test_a_run_held_for_dead_that_commits_first_keeps_its_files(tmp_path: Path, lake: Path) -> None:
     slow = write(tmp_path / "raw/1.json", event("a"))
     quick = write(tmp_path / "raw/2.json", event("b"))
     other = ComesBack(slow, lake)
-    assert lakes.load([quick], lake, other).status == "finished"
-    (tmp_path / "publish it").touch()
-    assert other.process is not None
-    end(other.process)
+    try:
+        assert lakes.load([quick], lake, other).status == "finished"
+    finally:
+        (tmp_path / "publish it").touch()
+        assert other.process is not None
+        end(other.process)
     assert (tmp_path / "slow").read_text() == "finished"
     lakes.load([quick], lake)
     assert lakes.assert_well(lake).rows == 2

@@ -15,7 +15,7 @@ import pytest
 
 from eventlake.errors import EventLakeError, Internal
 from eventlake.stores import Store
-from tests import lakes
+from tests import lakes, processes
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_a_jvm_that_is_killed_is_an_error_that_names_the_log(
 ) -> None:
     """As the kernel does when memory runs out."""
     lake, told = tmp_path / "lake", tmp_path / "told"
-    assert lakes.finish(lakes.start(load_without_a_jvm, files, lake, told)) == 0
+    assert processes.finish(processes.start(load_without_a_jvm, files, lake, told)) == 0
     assert told.read_text().partition(":")[0] in ("Internal", "Unavailable")
     assert "eventlake-logs/spark-" in told.read_text()
     check_failed(lake)
@@ -152,18 +152,18 @@ def test_a_commit_whose_answer_is_lost_stands(
 @pytest.mark.spark
 def test_ctrl_c_ends_the_command_with_130(files: list[Path], tmp_path: Path) -> None:
     """A terminal sends the signal to the whole process group."""
-    process = lakes.popen("load", *files, "--source", "web", "--lake", tmp_path)
+    process = processes.popen("load", *files, "--source", "web", "--lake", tmp_path)
     try:
         assert process.stderr is not None
         for line in process.stderr:
             if line.startswith("read"):
                 break
         os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=lakes.PATIENCE)
+        out, err = process.communicate(timeout=processes.PATIENCE)
     finally:
         process.kill()
         process.wait()
-        lakes.end_session(process.pid)
+        processes.end_session(process.pid)
     assert (process.returncode, out) == (130, "")
     assert err.splitlines()[-1] == "interrupted; run the same command again to finish"
     assert "Traceback" not in err

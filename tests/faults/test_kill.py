@@ -13,7 +13,7 @@ import pytest
 
 from eventlake.model.settings import SourceSettings
 from eventlake.stores import Store
-from tests import lakes
+from tests import lakes, processes
 from tests.lakes import Picture, Recorder
 
 
@@ -122,7 +122,7 @@ def steps(world: World, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[
 
 
 def run(work: Any, *given: Any) -> int:
-    return lakes.finish(lakes.start(work, *given))
+    return processes.finish(processes.start(work, *given))
 
 
 def test_a_run_tells_of_every_point(steps: list[tuple[str, int]]) -> None:

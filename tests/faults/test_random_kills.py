@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from tests import lakes
+from tests import lakes, processes
 
 pytestmark = pytest.mark.spark
 
@@ -17,7 +17,9 @@ KILLS = 4
 
 
 def load_command(files: list[Path], lake: Path) -> "subprocess.Popen[str]":
-    return lakes.popen("load", *files, "--source", "web", "--lake", lake, "--master", "local[2]")
+    return processes.popen(
+        "load", *files, "--source", "web", "--lake", lake, "--master", "local[2]"
+    )
 
 
 def kill_after(seconds: float, process: "subprocess.Popen[str]") -> None:
@@ -26,8 +28,8 @@ def kill_after(seconds: float, process: "subprocess.Popen[str]") -> None:
         process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        process.communicate(timeout=lakes.PATIENCE)
-    lakes.end_session(process.pid)
+        process.communicate(timeout=processes.PATIENCE)
+    processes.end_session(process.pid)
     assert process.returncode in (0, -signal.SIGKILL)
 
 
@@ -35,7 +37,7 @@ def test_whatever_the_moment_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
     files = lakes.small_sample(tmp_path / "raw", events=2400, hours=KILLS + 2)
     lake, random = tmp_path / "lake", Random(20261101)
     began = time.monotonic()
-    assert lakes.command("load", files[0], "--source", "web", "--lake", lake).code == 0
+    assert processes.command("load", files[0], "--source", "web", "--lake", lake).code == 0
     usual = time.monotonic() - began
     for number in range(KILLS):
         # Each time the load is tried again with one file more.

@@ -1,10 +1,9 @@
 """The kernels against the oracle and against themselves, on many lines; no Spark needed."""
 
 import pytest
-
 from tests import adversary, regular
 from tests.agreement import CASES, agree
-from tests.unit.kernels.test_parse import check
+from tests.unit.kernels.test_parse import LINES, ODD, check, one_odd
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -22,3 +21,11 @@ def test_lines_of_one_shape(seed: int) -> None:
 def test_the_fast_path_gives_what_the_slow_one_gives(seed: int) -> None:
     for one in range(seed, seed + 100):
         check(*regular.blocks(1000 + one))
+
+
+def test_one_odd_line_wherever_it_stands() -> None:
+    for line in ODD:
+        alone = [line.encode()]
+        check(one_odd(line, 0), LINES)
+        check(one_odd(line, len(LINES)), alone, LINES)
+        check(alone, LINES)

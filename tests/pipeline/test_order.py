@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 import zstandard
-from tests import adversary, lakes, oracle
+from tests import adversary, lakes, oracle, processes
 from tests.lakes import Picture
 
 pytestmark = pytest.mark.spark
@@ -109,7 +109,7 @@ def test_order_and_parallelism_do_not_matter(
     subtests: pytest.Subtests,
 ) -> None:
     chosen = {name: archives[name] for name in names}
-    assert lakes.finish(lakes.start(load_each, chosen, tmp_path, master)) == 0
+    assert processes.finish(processes.start(load_each, chosen, tmp_path, master)) == 0
     for name in chosen:
         with subtests.test(name=name):
             check_same(lakes.picture(tmp_path / name), wanted)

@@ -16,9 +16,10 @@ from eventlake.stores import Store
 EVENT = {"type": "track", "event": "A", "messageId": "m", "receivedAt": "2026-11-01T23:30:00-02:00"}
 
 
-@pytest.fixture
-def raw(tmp_path: Path) -> Path:
-    """A folder as one finds it."""
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as one finds it; nobody changes it."""
+    below = tmp_path_factory.mktemp("archive") / "raw"
     names = [
         "1730419200000/a.gz", "1730419200000/b.zst", "2026-11-01/c.json", "deep/er/d.jsonl",
         "e.ndjson", "f.log", "G.JSON.GZ", "h",
@@ -26,10 +27,10 @@ def raw(tmp_path: Path) -> Path:
         "with space.gz", "hash#mark.gz", "per%20cent.gz", "注文.gz", "q?.gz", "[1].gz", "a+b.gz",
     ]  # fmt: skip
     for name in names:
-        path = tmp_path / "raw" / name
+        path = below / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
-    return tmp_path / "raw"
+    return below
 
 
 def names(found: tuple[Input, ...], below: Path) -> set[str]:
@@ -141,8 +142,9 @@ def test_an_address_with_escapes(raw: Path) -> None:
     assert [one.uri for one in find([uri]).inputs] == [uri]
 
 
-def test_a_changed_file_has_another_fingerprint(raw: Path) -> None:
-    path = raw / "e.ndjson"
+def test_a_changed_file_has_another_fingerprint(tmp_path: Path) -> None:
+    path = tmp_path / "e.ndjson"
+    path.write_text("one")
     (before,) = find([path]).inputs
     assert find([path]).inputs == (before,)
     os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))

@@ -230,7 +230,7 @@ def test_the_first_received_is_kept() -> None:
         (b'{"a":NaN}', "not_json"),
         (b'{"a":"\\ud800","a":1}', "not_json"),
         (b"\xef\xbb\xbf" + line(), "not_json"),
-        (b"[" * 100_000, "not_json"),
+        (b"[" * 20_000, "not_json"),
         (b"[" * 101 + b"]" * 101, "not_object"),
         (b'{"a":' + b"[" * 100 + b"]" * 100 + b"}", "too_deep"),
         (b'{"a":' + b"[" * 99 + b"]" * 99 + b"}", "bad_type"),
@@ -247,10 +247,10 @@ def test_quarantine(raw: bytes, reason: str | None) -> None:
 
 def test_the_books_balance_on_adversarial_lines() -> None:
     lake = Oracle(Settings(suppressed=frozenset({"u2"}), skip_events=("signed_up", "注文")))
-    made = adversary.lines(1, 400)
-    assert made == adversary.lines(1, 400)
+    made = adversary.lines(1, 200)
+    assert made == adversary.lines(1, 200)
     assert not any(b"\n" in raw for raw in made)
-    for half in (made[:200], made[200:]):
+    for half in (made[:100], made[100:]):
         books = lake.load({"a": half})
         out = books.landed + books.duplicates + books.suppressed + books.quarantined + books.skipped
         assert books.received == out == sum(bool(raw.strip(b" \t\r")) for raw in half)

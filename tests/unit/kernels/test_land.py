@@ -126,6 +126,12 @@ def test_what_is_rescued(line: bytes, rescued: str | None) -> None:
     assert landed.rescued == (len(json.loads(rescued)) if rescued else 0)
 
 
+def test_the_best_path_of_a_row_need_not_be_the_tables_best() -> None:
+    landed = lands([track(x_y=1), track(xY=2, X_Y=4), track(xY=3)])
+    assert landed.cells("x_y") == [1, 4, 3]
+    assert landed.rescues == [None, '{"properties.xY":2}', None]
+
+
 def test_rescued_paths_are_in_the_order_of_code_points() -> None:
     names = [
         "user_id",
@@ -234,8 +240,7 @@ def test_a_known_column_needs_no_room() -> None:
 # Many rare columns
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("room", [2000, 16])
+@pytest.mark.parametrize(("seed", "room"), [(1, 2000), (2, 16)])
 def test_columns_that_travel_loose_land_the_same(
     seed: int, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,15 +254,16 @@ def test_columns_that_travel_loose_land_the_same(
     assert loose.rescued == firm.rescued
 
 
-def test_over_five_hundred_rare_columns_travel_loose() -> None:
-    wide = track(**{f"k{n}": [n] for n in range(module.MAX_SPARSE + 1)}, K0="x")
+def test_many_rare_columns_travel_loose(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_SPARSE", 20)
+    wide = track(**{f"k{n}": [n] for n in range(21)}, K0="x")
     schema = new_table("t", Call.TRACK, Naming.WAREHOUSE)
     chunk = chunk_of([track(a=1), wide], reader_for(schema, known=False))
     kinds = [kind for *_, kind in json.loads(chunk.batch.schema.metadata[b"columns"])]
     assert module.LOOSE in kinds
-    assert len(kinds) < 20
+    assert len(kinds) < 15
     landed = lands([track(a=1), wide])
-    assert landed.cells("k0", "k500") == [(None, None), ("[0]", "[500]")]
+    assert landed.cells("k0", "k20") == [(None, None), ("[0]", "[20]")]
     assert landed.rescues == [None, '{"properties.K0":"x"}']
 
 
@@ -303,7 +309,7 @@ def seen_of(groups: list[list[bytes]], readers: list[TableReader]) -> dict[str, 
     return found
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [1, 2])
 def test_a_reader_that_has_read_before_tells_the_same(seed: int) -> None:
     lines = [line for line in regular.events(seed, 60) if b'"track"' in line and b'"q"' not in line]
     groups = [part for part in (lines[:15], lines[15:30], lines[30:]) if part]

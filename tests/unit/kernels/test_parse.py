@@ -106,7 +106,7 @@ def read_fast(parsed: Parsed) -> int:
 
 def test_regular_lines() -> None:
     fast = whole = 0
-    for seed in range(12):
+    for seed in range(8):
         for parsed in check(*regular.blocks(seed)):
             fast += read_fast(parsed) == parsed.rows
             whole += 1
@@ -180,6 +180,8 @@ ODD = [
     '{"d":1e19}',
     '{"d":-1e19}',
     '{"d":99999999999999999999}',
+    '{"d":1e21}',
+    '{"d":123456789012345678901234.5}',
     '{"d":0.123456789012345678}',
     '{"d":0.1234567890123456789}',
     '{"d":0.1000000000000000000000000000000000000000000000000000000000000}',
@@ -269,10 +271,9 @@ ODD = [
 
 @pytest.mark.parametrize("line", ODD, ids=lambda line: line[:60])
 def test_one_odd_line(line: str) -> None:
-    first, _ = check(one_odd(line, UNSAMPLED), LINES)
+    (parsed,) = check(one_odd(line, UNSAMPLED))
     if line not in UNREADABLE:
-        assert read_fast(first) >= len(LINES)
-    check(one_odd(line, 0))
+        assert read_fast(parsed) >= len(LINES)
 
 
 UNREADABLE = ('{"a\\"b":[1],"\\u0000":[2]}', '{"\\u006d":[7]}', '{"m":[1],"\\u006d":[2]}')
