@@ -4,6 +4,7 @@ from eventlake.errors import Conflict
 from eventlake.kernels.dedupe import met_before
 from eventlake.ledger import Ledger
 from eventlake.model.commit import Commit, TableCommit
+from eventlake.model.settings import FIXED
 from eventlake.pipeline.dedupe import read_ids
 from eventlake.stores import Store
 
@@ -22,6 +23,9 @@ def check_conflict(store: Store, mine: Commit, other: Commit) -> None:
     """Raise `Conflict` if both cannot stand."""
     if mine.run_id in other.abandons:
         raise _conflict(other, "held this run for dead and went on without it")
+    for name in FIXED:
+        if getattr(mine.settings, name) != getattr(other.settings, name):
+            raise _conflict(other, f"made the tables with another {name}")
     loaded = {identity for one in other.inputs for identity in one.identities}
     if any(identity in loaded for one in mine.inputs for identity in one.identities):
         raise _conflict(other, "loaded some of the same files")

@@ -23,7 +23,7 @@ from eventlake.stores import Store
 
 PILE = 24 << 20
 """Bytes of one table's lines that are parsed at once."""
-PILES = 256 << 20
+PILES = 208 << 20
 """Bytes of lines that a task holds before it parses them all."""
 SPLIT = 4 << 20
 """A larger chunk is cut by partition, so that a writer need not read what it does not write."""
@@ -60,6 +60,8 @@ class ChunkMeta(msgspec.Struct):
     first: int
     last: int
     seen: list[Seen]
+    memory: int = 0
+    """Bytes that it takes in memory; `size` may be of a compressed one."""
     drops: bytes = b""
     """The rows that are duplicates, as 32-bit integers; known after de-duplication."""
 
@@ -248,6 +250,7 @@ class _Built:
             first=int(self.received.min()),
             last=int(self.received.max()),
             seen=self.chunk.seen,
+            memory=self.chunk.batch.nbytes,
         )
 
     def take(self, rows: np.ndarray, seen: list[Seen]) -> "_Built":

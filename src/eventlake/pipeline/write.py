@@ -21,8 +21,8 @@ from eventlake.stores import Store
 
 UNIT = 200 << 20
 """Bytes of chunks that make a file; Parquet takes about as much as they do."""
-SLICE = 48 << 20
-"""Bytes of chunks whose rows are cast and sorted at once."""
+SLICE = 64 << 20
+"""Bytes of chunks in memory whose rows are cast and sorted at once."""
 CELLS = 24 << 20
 """And cells: a wide table's empty ones take room too."""
 
@@ -157,7 +157,7 @@ def _write_unit(unit: Unit, job: WriteJob, result: WriteResult) -> None:
 def _slices(unit: Unit) -> Iterator[tuple[int, int]]:
     """The unit's time in as many pieces as keep its rows within memory."""
     cells = sum(chunk.rows for chunk in unit.chunks) * len(unit.schema.columns)
-    size = sum(chunk.size for chunk in unit.chunks)
+    size = sum(chunk.memory for chunk in unit.chunks)
     pieces = max(1, -(-size // SLICE), -(-cells // CELLS))
     since = max(unit.since, min(chunk.first for chunk in unit.chunks))
     until = min(unit.until, max(chunk.last for chunk in unit.chunks) + 1)

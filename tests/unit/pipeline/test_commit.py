@@ -106,6 +106,18 @@ def test_a_run_that_was_held_for_dead(ledger: Ledger) -> None:
     append(ledger, 0, commit(ledger, "3"))
 
 
+@pytest.mark.parametrize(
+    "other", [{"date_partition": "day"}, {"naming": "native"}], ids=lambda other: next(iter(other))
+)
+def test_two_first_runs_with_settings_that_cannot_both_be(
+    ledger: Ledger, other: dict[str, str]
+) -> None:
+    first = commit(ledger, "1", tables=(done(A),))
+    append(ledger, 0, first.model_copy(update={"settings": source_settings(source="web", **other)}))
+    with pytest.raises(Conflict):
+        append(ledger, 0, commit(ledger, "2", tables=(done(A),)))
+
+
 def test_what_was_committed_before_the_plan_is_no_conflict(ledger: Ledger) -> None:
     append(ledger, 0, commit(ledger, "1", {"a": 0}))
     append(ledger, 1, commit(ledger, "2", {"a": 30 * DAY}))
