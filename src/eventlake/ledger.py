@@ -11,7 +11,7 @@ from typing import Self
 
 from pydantic import Field
 
-from eventlake.errors import EventLakeError
+from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.model.commit import Commit, IdFile, Input
 from eventlake.model.layout import LEDGER, STAGE, stage_path
 from eventlake.model.schema import TableSchema
@@ -176,8 +176,10 @@ def _folder_of(store: Store, run_id: str) -> str | None:
 
 
 def read_lease(store: Store, run_id: str) -> Lease | None:
-    path = lease_path(run_id)
-    return Lease.from_json(store.read(path)) if store.exists(path) else None
+    try:
+        return Lease.from_json(store.read(lease_path(run_id)))
+    except InvalidSettings:  # there is none, or none any more
+        return None
 
 
 def is_dead(store: Store, run_id: str) -> bool:

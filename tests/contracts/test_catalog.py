@@ -1,6 +1,7 @@
 """What every catalog does: one suite, run over each backend."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -184,3 +185,21 @@ def test_a_dropped_table_may_come_back(catalog: Catalog) -> None:
     again = ORDERS.model_copy(update={"columns": (WHEN, ID)})
     catalog.create(again)
     assert found(catalog) == again
+
+
+@pytest.mark.xfail(strict=False, reason="files: what another run registers meanwhile is lost")
+def test_two_runs_may_register_at_once(connect: Connect, catalog: Catalog) -> None:
+    catalog.create(ORDERS)
+    days = [
+        [{"day": f"2026-{month:02}-{day:02}", "hr": "00"} for day in range(1, 21)]
+        for month in (1, 2)
+    ]
+
+    def register(mine: list[dict[str, str]]) -> None:
+        client = connect()
+        for partition in mine:
+            client.add_partitions(ORDERS, [partition])
+
+    with ThreadPoolExecutor(2) as both:
+        list(both.map(register, days))
+    assert list(found(catalog).partitions) == days[0] + days[1]

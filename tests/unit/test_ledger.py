@@ -241,6 +241,20 @@ def test_a_stage_without_a_lease_is_dead(store: Store) -> None:
     assert staged_runs(store, "web") == staged_runs(store, "app") == [RUN]
 
 
+class Vanishing(Store):
+    """A lake where another run removes its lease right after it was seen."""
+
+    def exists(self, path: str) -> bool:
+        there = super().exists(path)
+        self.delete([path])
+        return there
+
+
+def test_a_stage_that_is_removed_meanwhile(store: Store) -> None:
+    lease(store)
+    assert staged_runs(Vanishing(store.root), "web") == [RUN]
+
+
 def test_the_stages_of_a_source_are_its_own(store: Store) -> None:
     lease(store, "1", folder="web")
     lease(store, "2", folder="app")

@@ -50,7 +50,7 @@ class SourceSettings(Value):
     @model_validator(mode="before")
     @classmethod
     def _defaults(cls, given: dict[str, Any]) -> dict[str, Any]:
-        slug = given.get("source") or ""
+        slug = str(given.get("source") or "")
         return {
             **given,
             "source_id": given.get("source_id") or slug,

@@ -109,6 +109,11 @@ def test_a_source_is_needed() -> None:
         source_settings()
 
 
+def test_a_source_that_is_no_text() -> None:
+    with pytest.raises(InvalidSettings, match="source is 5: it should be a valid string"):
+        source_settings(source=5)
+
+
 def test_json_gives_the_same_settings_back() -> None:
     settings = source_settings(source="web", naming="native", skip_events=["a", "b"])
     assert SourceSettings.from_json(settings.to_json()) == settings
