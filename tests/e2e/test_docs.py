@@ -14,7 +14,7 @@ import pytest
 from eventlake.cli.reference import commands
 from eventlake.errors import EventLakeError
 from eventlake.model.settings import SourceSettings
-from tests.lakes import PATIENCE, SHORT_LIVED
+from tests.processes import PATIENCE, SHORT_LIVED
 
 ROOT = Path(__file__).parents[2]
 README, TUTORIAL = ROOT / "README.md", ROOT / "docs/tutorial.md"

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -199,8 +200,17 @@ def ends_of_stages(steps: list[tuple[str, int]]) -> Iterator[tuple[int, tuple[st
             yield number, step
 
 
+@dataclass
+class Amid(AtStep):
+    """Kills a moment after the step, while Spark is at work."""
+
+    def step(self, stage: str, done: int, total: int, rows: int) -> None:
+        if stage == self.stage:
+            threading.Timer(0.1, die).start()
+
+
 ON_SPARK = [
-    AtStep(1, "read"),  # while its tasks run
+    Amid(0, "read"),
     AtStep(0, "commit"),
     AtStep(0, "publish", 7),
     AtStep(0, "clean", 0),
