@@ -166,7 +166,8 @@ def remove_stage(store: Store, run_id: str) -> None:
 
 def staged_runs(store: Store, folder: str) -> list[str]:
     """The runs of a source whose stage is there, also those without a lease."""
-    runs, _ = store.names(STAGE)
+    folders, _ = store.names(STAGE)
+    runs = [name for name in folders if name.isdecimal()]
     return [run for run in runs if _folder_of(store, run) in (folder, None)]
 
 
@@ -185,12 +186,17 @@ def read_lease(store: Store, run_id: str) -> Lease | None:
 def is_dead(store: Store, run_id: str) -> bool:
     """Whether a run's process is gone for all that can be told from here."""
     lease = read_lease(store, run_id)
-    if lease is None:
-        return True
+    if lease is None:  # it may be about to be written: a run begins with it
+        return _age(run_id) > DEAD_AFTER
     if lease.host == socket.gethostname() and not _is_running(lease.pid):
         return True
     renewed = max((o.modified for o in store.objects(stage_path(run_id))), default=None)
     return renewed is None or datetime.now(UTC) - renewed > DEAD_AFTER
+
+
+def _age(run_id: str) -> timedelta:
+    """How long ago a run was planned; its id says so."""
+    return datetime.now(UTC) - datetime.fromtimestamp(int(run_id) // 10**9, UTC)
 
 
 def _is_running(pid: int) -> bool:

@@ -1,5 +1,6 @@
 """The one way to objects, on disk or in a bucket: obstore, with its errors in our words."""
 
+import fcntl
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -77,6 +78,16 @@ class Store:
             except exceptions.AlreadyExistsError:
                 return False
         return True
+
+    @contextmanager
+    def alone(self, path: str) -> Iterator[None]:
+        """Hold off everybody else who asks for the same path; a process that dies lets go."""
+        place = Path(self.root) / path
+        with _errors("write", path):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.open("a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield
 
     def settle(self, path: str) -> None:
         """Make an object outlive a loss of power, which in a bucket it does anyway."""

@@ -187,7 +187,6 @@ def test_a_dropped_table_may_come_back(catalog: Catalog) -> None:
     assert found(catalog) == again
 
 
-@pytest.mark.xfail(strict=False, reason="files: what another run registers meanwhile is lost")
 def test_two_runs_may_register_at_once(connect: Connect, catalog: Catalog) -> None:
     catalog.create(ORDERS)
     days = [

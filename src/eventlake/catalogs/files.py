@@ -1,6 +1,6 @@
 """The catalog of a lake that is complete by itself: one JSON file per table, in the lake."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from eventlake.model.catalog import CatalogTable
@@ -34,20 +34,21 @@ class FilesCatalog:
         self.store.create(_path(table.database, table.name), table.to_json())
 
     def add_columns(self, table: CatalogTable, columns: Sequence[Column]) -> None:
-        self._change(table, self._current(table).with_columns(columns))
+        self._change(table, lambda known: known.with_columns(columns))
 
     def add_partitions(self, table: CatalogTable, partitions: Sequence[Mapping[str, str]]) -> None:
-        self._change(table, self._current(table).with_partitions(partitions))
+        self._change(table, lambda known: known.with_partitions(partitions))
 
     def drop(self, table: CatalogTable) -> None:
         self.store.delete([_path(table.database, table.name)])
 
-    def _current(self, table: CatalogTable) -> CatalogTable:
-        return self.table(table.database, table.name) or table
-
-    def _change(self, table: CatalogTable, changed: CatalogTable) -> None:
-        if changed != self.table(table.database, table.name):
-            self.store.write(_path(table.database, table.name), changed.to_json())
+    def _change(self, table: CatalogTable, change: Callable[[CatalogTable], CatalogTable]) -> None:
+        # Two runs may register one table at once, and neither may undo what the other wrote.
+        with self.store.alone(f"{CATALOG}/.lock"):
+            known = self.table(table.database, table.name)
+            changed = change(known or table)
+            if changed != known:
+                self.store.write(_path(table.database, table.name), changed.to_json())
 
     def _read(self, path: str) -> CatalogTable:
         return CatalogTable.from_json(self.store.read(path))

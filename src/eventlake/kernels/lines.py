@@ -1,5 +1,6 @@
 """An archive file as blocks of whole lines; damage ends the file, never the run."""
 
+import re
 import struct
 import zlib
 from collections.abc import Callable, Generator, Iterator
@@ -17,6 +18,8 @@ MAX_KEPT_LINE = 64 << 20
 # isal's stubs call its error an exception, not a class of them.
 _BAD_DATA = (cast("type[Exception]", isal_zlib.error), zlib.error, zstandard.ZstdError)
 _GZIP = b"\x1f\x8b"
+# A frame that says nothing, which some writers begin with.
+_SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
@@ -80,7 +83,7 @@ def inflate(open_file: Open) -> Iterator[bytes | Damage]:
     head = _head(open_file())
     if head.startswith(_GZIP):
         yield from _decompress(open_file, lambda: isal_zlib.decompressobj(wbits=31), "gzip")
-    elif head.startswith(_ZSTD):
+    elif head.startswith(_ZSTD) or _SKIPPABLE.match(head):
         yield from _decompress(open_file, zstandard.ZstdDecompressor().decompressobj, "zstd")
     else:
         yield from open_file()

@@ -1,7 +1,9 @@
 """Commit: the one atomic step. Two runs of a source never both land the same event."""
 
-from eventlake.errors import Conflict
-from eventlake.kernels.dedupe import met_before
+from contextlib import suppress
+
+from eventlake.errors import Conflict, InvalidSettings
+from eventlake.kernels.dedupe import Ids, met_before
 from eventlake.ledger import Ledger
 from eventlake.model.commit import Commit, TableCommit
 from eventlake.model.settings import FIXED
@@ -42,9 +44,9 @@ def _conflict(other: Commit, what: str) -> Conflict:
 
 def _share_ids(store: Store, mine: Commit, other: Commit) -> bool:
     staged = {move.final: move.staged for move in (*mine.moves, *other.moves)}
-    known = [read_ids(store, _wherever(store, file.path, staged)) for file in other.ids]
+    known = [_read_moving(store, file.path, staged) for file in other.ids]
     for file in mine.ids:
-        own = read_ids(store, _wherever(store, file.path, staged))
+        own = _read_moving(store, file.path, staged)
         if any(met_before(own, theirs, window=EVER).any() for theirs in known):
             return True
     return False
@@ -54,9 +56,12 @@ def _share_ids(store: Store, mine: Commit, other: Commit) -> bool:
 EVER = 1 << 60
 
 
-def _wherever(store: Store, final: str, staged: dict[str, str]) -> str:
-    """An index file's place now: its run may not have published it yet."""
-    return final if store.exists(final) else staged[final]
+def _read_moving(store: Store, final: str, staged: dict[str, str]) -> Ids:
+    """An index file that its run may be publishing just now."""
+    for path in (final, staged[final]):
+        with suppress(InvalidSettings):  # not there yet, or not there any more
+            return read_ids(store, path)
+    return read_ids(store, final)
 
 
 def rebase(mine: Commit, other: Commit) -> Commit:

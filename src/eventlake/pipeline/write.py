@@ -85,26 +85,29 @@ class WriteResult(msgspec.Struct):
 def plan_units(growth: Growth, chunks: list[ChunkMeta], by: DatePartition) -> Iterator[Unit]:
     """A table's chunks in units: one for a small table, else by partition, else by size."""
     chunks = sorted(chunks, key=lambda chunk: (chunk.first, chunk.object, chunk.offset))
-    since = min(chunk.first for chunk in chunks) // by.span * by.span
-    end = max(chunk.last for chunk in chunks) + 1
-    while since < end:
-        until = _until(growth, chunks, since, end, by)
+    cuts = _cuts(chunks, by)
+    since = cuts[0]
+    while since < cuts[-1]:
+        until = _until(growth, chunks, since, [cut for cut in cuts if cut > since])
         unit = Unit(growth, since, until, _overlapping(chunks, since, until))
-        yield from _halved(unit) if until - since <= by.span else [unit]
+        if unit.chunks:
+            yield from _halved(unit) if until - since <= by.span else [unit]
         since = until
 
 
-def _until(growth: Growth, chunks: list[ChunkMeta], since: int, end: int, by: DatePartition) -> int:
+def _cuts(chunks: list[ChunkMeta], by: DatePartition) -> list[int]:
+    """Where partitions meet that chunks begin or end in; between these there is nothing to cut."""
+    starts = {chunk.first // by.span * by.span for chunk in chunks}
+    starts |= {chunk.last // by.span * by.span for chunk in chunks}
+    return sorted(starts | {start + by.span for start in starts})
+
+
+def _until(growth: Growth, chunks: list[ChunkMeta], since: int, cuts: list[int]) -> int:
     """As many whole partitions as a unit holds, at least one."""
-    if Unit(growth, since, end, _overlapping(chunks, since, end)).bytes <= UNIT:
-        return end
-    until = since + by.span
-    while until < end:
-        wider = Unit(growth, since, until + by.span, _overlapping(chunks, since, until + by.span))
-        if wider.bytes > UNIT:
-            break
-        until += by.span
-    return until
+    for until in reversed(cuts):
+        if Unit(growth, since, until, _overlapping(chunks, since, until)).bytes <= UNIT:
+            return until
+    return cuts[0]
 
 
 def _overlapping(chunks: list[ChunkMeta], since: int, until: int) -> tuple[ChunkMeta, ...]:
