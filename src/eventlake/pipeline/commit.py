@@ -72,7 +72,9 @@ def rebase(mine: Commit, other: Commit) -> Commit:
         _on_top(done, theirs[done.table.name], other) if done.table.name in theirs else done
         for done in mine.tables
     )
-    return mine.model_copy(update={"tables": tables})
+    # Who was held for dead and has committed after all needs its stage.
+    dead = tuple(run_id for run_id in mine.abandons if run_id != other.run_id)
+    return mine.model_copy(update={"tables": tables, "abandons": dead})
 
 
 def _on_top(mine: TableCommit, theirs: TableCommit, other: Commit) -> TableCommit:
