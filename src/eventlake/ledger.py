@@ -121,6 +121,7 @@ class Lease(Value):
     pid: int
 
 
+NOBODY = 0
 HEARTBEAT = timedelta(seconds=30)
 DEAD_AFTER = timedelta(minutes=10)
 
@@ -142,6 +143,10 @@ class Stage:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._heart.join()  # or a last beat would bring back a stage that was removed
+        if self.store.exists(lease_path(self.run_id)):
+            # The process may live on, but this run does not: whoever comes next may take over.
+            self._lease = self._lease.model_copy(update={"pid": NOBODY})
+            self._renew()
 
     def _beat(self) -> None:
         while not self._ended.wait(HEARTBEAT.total_seconds()):
@@ -188,6 +193,8 @@ def is_dead(store: Store, run_id: str) -> bool:
     lease = read_lease(store, run_id)
     if lease is None:  # it may be about to be written: a run begins with it
         return _age(run_id) > DEAD_AFTER
+    if lease.pid == NOBODY:
+        return True
     if lease.host == socket.gethostname() and not _is_running(lease.pid):
         return True
     renewed = max((o.modified for o in store.objects(stage_path(run_id))), default=None)

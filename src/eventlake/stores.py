@@ -2,8 +2,9 @@
 
 import fcntl
 import os
+import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -138,13 +139,8 @@ class Store:
                     continue
 
     def prune(self, folder: str) -> None:
-        """Remove the empty folders that moved objects leave behind; a bucket has none."""
-        top = Path(self.root) / folder
-        for below in sorted(top.rglob("*"), reverse=True):
-            with suppress(OSError):
-                below.rmdir()
-        with suppress(OSError):
-            top.rmdir()
+        """Remove the shell of a folder, and halves of objects in it, which a bucket never has."""
+        shutil.rmtree(Path(self.root) / folder, ignore_errors=True)
 
 
 def _object(entry: Any) -> Object:

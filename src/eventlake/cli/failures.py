@@ -22,7 +22,10 @@ def guarded(command: Callable[[], object], arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         code = FAILED
     except Exception as problem:
-        code = _fail(_known(problem, arguments), as_json="--json" in arguments)
+        if _was_interrupted(problem):
+            code = INTERRUPTED
+        else:
+            code = _fail(_known(problem, arguments), as_json="--json" in arguments)
     if code == INTERRUPTED:
         sys.stderr.write("interrupted; run the same command again to finish\n")
     return FAILED if _pipe_is_broken() else code
@@ -58,6 +61,13 @@ def _known(problem: Exception, arguments: Sequence[str]) -> EventLakeError:
         f"something unforeseen went wrong ({type(problem).__name__});"
         f" the details are in {_write_trace(problem)}"
     )
+
+
+def _was_interrupted(problem: BaseException | None) -> bool:
+    """Whether an interrupt is behind it: py4j answers one that comes in a call with an error."""
+    while problem is not None and not isinstance(problem, KeyboardInterrupt):
+        problem = problem.__cause__ or problem.__context__
+    return problem is not None
 
 
 def _was_given(path: str, arguments: Sequence[str]) -> bool:

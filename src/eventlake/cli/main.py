@@ -3,6 +3,7 @@
 Whatever is slow to import is imported by the command that needs it, so that --help is instant.
 """
 
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,6 +41,8 @@ app = typer.Typer(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is for the caller to pass on."""
+    # py4j logs an interrupt with its trace, and would set up a handler that prints it.
+    logging.basicConfig(handlers=[logging.NullHandler()])
     given = sys.argv[1:] if arguments is None else list(arguments)
     return guarded(lambda: app(given, prog_name="eventlake"), given)
 

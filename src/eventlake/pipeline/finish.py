@@ -76,6 +76,10 @@ def register(lake: Lake, commit: Commit, problems: Problems, progress: Progress)
             _register(lake, commit, done)
         except EventLakeError as problem:
             problems[done.table.name] = (str(problem), problem.code)
+    try:
+        _register_reports(lake, commit)
+    except EventLakeError as problem:
+        problems[report.TABLE] = (str(problem), problem.code)
     progress.step("register", len(wanted), len(wanted), 0)
 
 
@@ -100,7 +104,6 @@ def write_report(lake: Lake, commit: Commit, problems: Problems, progress: Progr
     progress.step("report", 0, 1, 0)
     path = report_path(commit.settings.folder, commit.run_id)
     lake.store.write(path, to_lines(report_lines(commit, now(), problems)))
-    _register_reports(lake, commit)
     progress.step("report", 1, 1, 0)
     return path
 

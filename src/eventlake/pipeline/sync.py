@@ -106,6 +106,8 @@ def committed(run: Run, commit: Commit) -> Commit:
 def give_up(run: Run, problem: BaseException) -> None:
     """Leave nothing behind but a report that says why."""
     with suppress(EventLakeError):
+        if run.plan.run_id in run.ledger.state().runs:
+            return  # only the answer was lost: the commit stands, and the next run carries it out
         remove_stage(run.lake.store, run.plan.run_id)
         code = problem.code if isinstance(problem, EventLakeError) else Internal.code
         why = str(problem) or type(problem).__name__

@@ -39,13 +39,15 @@ def run_tasks(spark: Spark, count: int, work: Work, watch: Callable[[], None]) -
 
     if not count:
         return []
-    frame = spark.range(0, count, 1, count).mapInArrow(body, "task long, result binary")
-    with ThreadPoolExecutor(1) as background:
-        running = background.submit(frame.toArrow)
-        while not wait([running], timeout=0.5).done:
-            watch()
     try:
+        frame = spark.range(0, count, 1, count).mapInArrow(body, "task long, result binary")
+        with ThreadPoolExecutor(1) as background:
+            running = background.submit(frame.toArrow)
+            while not wait([running], timeout=0.5).done:
+                watch()
         results = running.result().sort_by("task").column("result").to_pylist()
+    except EventLakeError:
+        raise
     except Exception as problem:
         raise Internal(f"a task failed on Spark: {_reason(str(problem))}") from problem
     return [_checked(result) for result in results]

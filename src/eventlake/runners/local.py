@@ -55,9 +55,13 @@ def spark_session(master: str) -> "SparkSession":
     from pyspark import SparkConf  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    active = SparkSession.getActiveSession()
+    try:
+        active = SparkSession.getActiveSession()
+        known = active.conf.get("spark.master") if active else None
+    except Exception as problem:
+        raise Unavailable(f"Spark has gone away; its log is {log_path()}") from problem
     if active is not None:
-        if active.conf.get("spark.master") == master:
+        if known == master:
             return active
         active.stop()
     check_java()
