@@ -76,13 +76,14 @@ def test_a_deletion_may_be_repeated(store: Store) -> None:
     assert list(store.objects("a")) == []
 
 
-def test_empty_folders_are_pruned_and_others_stay(store: Store) -> None:
+def test_a_folder_is_pruned_with_halves_of_objects_and_others_stay(store: Store) -> None:
     root = Path(store.root)
     (root / "a/empty/below").mkdir(parents=True)
-    store.write("a/full/x", b"")
+    (root / "a/half#1").write_bytes(b"ha")
+    store.write("ab/full/x", b"")
     store.prune("a")
-    assert not (root / "a/empty").exists()
-    assert store.exists("a/full/x")
+    assert not (root / "a").exists()
+    assert store.exists("ab/full/x")
     store.prune("nowhere")
 
 
