@@ -12,7 +12,7 @@ from eventlake.kernels.dedupe import DAY, Ids, find_duplicates, hash_ids
 from eventlake.kernels.jsontext import TooDeep
 from eventlake.kernels.land import Part, land
 from eventlake.kernels.lines import is_utf8
-from eventlake.kernels.route import LINE_BITS, Pile, Router, Rules, reject_deep
+from eventlake.kernels.route import LINE_BITS, Pile, Router, Rules, split_deep
 from eventlake.model.naming import RESCUED
 from eventlake.model.schema import TableSchema, budget_used, new_table
 from eventlake.model.settings import SourceSettings
@@ -46,10 +46,9 @@ class Little:
                 lines = files[name][start : start + group]
                 router = Router(rules)
                 router.sort(lines, (number << LINE_BITS) + start + 1, is_utf8(b"\n".join(lines)))
-                built += [
-                    (table, pile, self._chunk(table, pile, router, readers))
-                    for table, pile in router.piles.items()
-                ]
+                for table, pile in router.piles.items():
+                    chunk = self._chunk(table, pile, router, readers)
+                    built.append((table, pile, chunk))
                 self.rejected += [
                     (
                         r.reason,
@@ -71,32 +70,30 @@ class Little:
                 self.settings.naming,
                 self.settings.date_partition,
                 schema.types if table in self.schemas else {},
-                self.settings.max_columns - budget_used(schema),
+                self.settings.max_columns - budget_used(schema.types),
             )
-        while pile.lines:
+        while pile.events:
+            lines, _, received, _ = zip(*pile.events, strict=True)
             try:
-                return build_chunk(pile.lines, np.array(pile.received), readers[table])
+                return build_chunk(lines, np.array(received), readers[table])
             except TooDeep:
-                router.rejected += reject_deep(pile)
+                pile.events, deep = split_deep(pile.events)
+                router.rejected += deep
         return None
 
     def _land(self, built: list[tuple[str, Pile, Chunk]]) -> None:
-        halves = [hash_ids(pile.ids) for _, pile, _ in built]
         if not built:
             return
-        run = Ids(
-            np.concatenate([h[0] for h in halves]),
-            np.concatenate([h[1] for h in halves]),
-            np.concatenate([np.array(pile.received, np.int64) for _, pile, _ in built]),
-        )
-        places = np.concatenate([np.array(pile.places, np.int64) for _, pile, _ in built])
+        _, ids, received, at = zip(*(e for _, pile, _ in built for e in pile.events), strict=True)
+        run = Ids(*hash_ids(ids), np.array(received, np.int64))
+        places = np.array(at, np.int64)
         duplicate = find_duplicates(run, places, self.known, self.settings.dedup_days * DAY)
         kept = run.at(~duplicate)
         self.known.append(kept.at(np.lexsort((kept.low, kept.high))))
-        at, by_table = 0, defaultdict(list)
+        first, by_table = 0, defaultdict(list)
         for table, pile, chunk in built:
-            drop = duplicate[at : at + len(pile.ids)]
-            at += len(pile.ids)
+            drop = duplicate[first : first + len(pile.events)]
+            first += len(pile.events)
             by_table[table].append((pile, chunk, Part(chunk.batch, ~drop)))
         for table, parts in by_table.items():
             before = self.schemas.get(table) or new_table(

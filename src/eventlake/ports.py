@@ -21,7 +21,7 @@ class Catalog(Protocol):
         """A table, or None."""
 
     def create(self, table: CatalogTable) -> None:
-        """Register a table that is not there yet."""
+        """Register a table with its partitions; where it is known by now, what it lacks."""
 
     def add_columns(self, table: CatalogTable, columns: Sequence[Column]) -> None:
         """Append columns to a table; those that it has already stay as they are."""

@@ -31,7 +31,9 @@ class FilesCatalog:
         return self._read(path) if self.store.exists(path) else None
 
     def create(self, table: CatalogTable) -> None:
-        self.store.create(_path(table.database, table.name), table.to_json())
+        self._change(
+            table, lambda known: known.with_columns(table.columns).with_partitions(table.partitions)
+        )
 
     def add_columns(self, table: CatalogTable, columns: Sequence[Column]) -> None:
         self._change(table, lambda known: known.with_columns(columns))

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -37,7 +37,7 @@ class Unreadable(Exception):
     """A block that only Python can read."""
 
 
-def cut(lines: list[bytes], awkward: list[Path]) -> tuple[list[bytes], Sparse]:
+def cut(lines: Sequence[bytes], awkward: list[Path]) -> tuple[Sequence[bytes], Sparse]:
     """Awkward values out of the lines, `null` in their place, and their text by path."""
     sparse: Sparse = defaultdict(list)
     if not awkward:

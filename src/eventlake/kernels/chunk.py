@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -90,9 +90,12 @@ class Seen(NamedTuple):
     rank: tuple[bool, str]
 
 
-def join_seen(one: Seen, other: Seen) -> Seen:
-    """What two chunks saw of one column."""
-    return Seen(one.column, join(one.type, other.type), min(one.rank, other.rank))
+def add_seen(more: Iterable[Seen], found: dict[str, Seen]) -> None:
+    """Join what was seen of columns to what is known of them; the order does not matter."""
+    for one in more:
+        known = found.get(one.column, one)
+        rank = min(known.rank, one.rank)
+        found[one.column] = Seen(one.column, join(known.type, one.type), rank)
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ class Rescues:
             self.by_row[row].append((path.dotted, text))
 
 
-def build_chunk(lines: list[bytes], received: np.ndarray, reader: TableReader) -> Chunk:
+def build_chunk(lines: Sequence[bytes], received: np.ndarray, reader: TableReader) -> Chunk:
     """The lines of a table as a chunk, in their order; may raise `TooDeep`."""
     parsed = _parse_uncrowded(lines, reader)
     rescues, loose = Rescues(), Loose()
@@ -147,7 +150,7 @@ def received_in(batch: pa.RecordBatch) -> np.ndarray:
     return as_micros(batch.column(0))
 
 
-def _parse_uncrowded(lines: list[bytes], reader: TableReader) -> Parsed:
+def _parse_uncrowded(lines: Sequence[bytes], reader: TableReader) -> Parsed:
     """Parsed so that numbers keep their spelling where paths share a column, or lack one."""
     while True:
         parsed = parse(lines, reader.kinds)
@@ -225,8 +228,7 @@ class Loose:
     def seen(self) -> list[Seen]:
         found: dict[str, Seen] = {}
         for (_, column), claims in self._claims.items():
-            one = Seen(column, observe_text(claims[0][1]), claims[0][0].rank)
-            found[column] = join_seen(found[column], one) if column in found else one
+            add_seen([Seen(column, observe_text(claims[0][1]), claims[0][0].rank)], found)
         return list(found.values())
 
 

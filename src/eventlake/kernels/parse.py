@@ -12,7 +12,7 @@ infers; inferred strings, integers and booleans are faithful, the rest is learnt
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -33,7 +33,7 @@ EXACT = pa.decimal128(38, 18)
 EXACT_BOUND = 1e19
 MONEY = pa.decimal128(38, 6)
 
-SAMPLE = 32
+SAMPLES = 32, 512
 LEARN = 12
 MAX_ODD_LINES = 20
 """Past so many lines that only Python can read, it reads all of the block."""
@@ -102,7 +102,7 @@ class Parsed:
     """For each row the line that it came from."""
 
 
-def parse(lines: list[bytes], kinds: Kinds) -> Parsed:
+def parse(lines: Sequence[bytes], kinds: Kinds) -> Parsed:
     """Columns of all lines; if one nests too deep, `TooDeep` is raised and nothing is learnt."""
     before = dict(kinds.of)
     try:
@@ -112,7 +112,7 @@ def parse(lines: list[bytes], kinds: Kinds) -> Parsed:
         raise
 
 
-def _parse(lines: list[bytes], kinds: Kinds) -> Parsed:
+def _parse(lines: Sequence[bytes], kinds: Kinds) -> Parsed:
     odd = [at for at, line in enumerate(lines) if len(line) > WIDE_LINE and _many_keys(line)]
     fast = sorted(set(range(len(lines))).difference(odd)) if odd else list(range(len(lines)))
     if _too_wide(lines):
@@ -121,7 +121,8 @@ def _parse(lines: list[bytes], kinds: Kinds) -> Parsed:
         _learn_sample(lines, kinds)
     while fast:
         try:
-            dense, sparse = _parse_block([lines[at] for at in fast], kinds)
+            block = lines if len(fast) == len(lines) else [lines[at] for at in fast]
+            dense, sparse = _parse_block(block, kinds)
             break
         except OddLine as line:
             odd.append(fast.pop(line.row))
@@ -142,19 +143,24 @@ def _many_keys(line: bytes) -> bool:
     return line.count(b'":') > MANY_KEYS
 
 
-def _too_wide(lines: list[bytes]) -> bool:
+def _too_wide(lines: Sequence[bytes]) -> bool:
     """Whether the lines bring so many new keys that their columns would not fit in memory."""
     if len(lines) < MAX_CELLS**0.5 / 8:
         return False
+    # Optional keys turn up late in a short sample too: a longer one tells them from keys of data.
+    return all(_grows_too_wide(lines, sample) for sample in SAMPLES)
+
+
+def _grows_too_wide(lines: Sequence[bytes], sample: int) -> bool:
     seen, halfway = set[Path](), 0
-    for number, line in enumerate(lines[:: len(lines) // SAMPLE][:SAMPLE]):
-        halfway = len(seen) if number == SAMPLE // 2 else halfway
+    for number, line in enumerate(lines[:: max(1, len(lines) // sample)][:sample]):
+        halfway = len(seen) if number == sample // 2 else halfway
         seen.update(path for path, _ in flatten(decode_line(line)))
-    growth = (len(seen) - halfway) / (SAMPLE // 2)
+    growth = (len(seen) - halfway) / (sample // 2)
     return len(lines) * (len(seen) + growth * len(lines)) > MAX_CELLS
 
 
-def _learn_sample(lines: list[bytes], kinds: Kinds) -> None:
+def _learn_sample(lines: Sequence[bytes], kinds: Kinds) -> None:
     """Most of what there is to learn, from few lines, before Arrow reads the many."""
     seen: defaultdict[Path, set[Kind]] = defaultdict(set)
     for line in lines[:: max(1, len(lines) // LEARN)][:LEARN]:
@@ -194,7 +200,7 @@ class _Relearnt(Exception):
 Dense = dict[Path, tuple[Kind, pa.Array]]
 
 
-def _parse_block(lines: list[bytes], kinds: Kinds) -> tuple[Dense, Sparse]:
+def _parse_block(lines: Sequence[bytes], kinds: Kinds) -> tuple[Dense, Sparse]:
     # Each turn learns a path's kind for good, and kinds only widen: it ends.
     for _ in range(1000):
         whole, sparse = cut(lines, kinds.awkward)
@@ -205,7 +211,7 @@ def _parse_block(lines: list[bytes], kinds: Kinds) -> tuple[Dense, Sparse]:
     raise Unreadable
 
 
-def _read_dense(lines: list[bytes], kinds: Kinds) -> Dense:
+def _read_dense(lines: Sequence[bytes], kinds: Kinds) -> Dense:
     block = pa.py_buffer(b"\n".join(lines))
     try:
         table = _read_json(block, kinds.schema(*_ARROW))
@@ -331,7 +337,7 @@ _ROW = re.compile(r" in row (\d+)$")
 _CHANGED = re.compile(r"Column\((.*)\) changed from (\w+) to (\w+) in row (\d+)$", re.DOTALL)
 
 
-def _learn_from_error(message: str, lines: list[bytes], kinds: Kinds) -> None:
+def _learn_from_error(message: str, lines: Sequence[bytes], kinds: Kinds) -> None:
     """Widen the kind that Arrow stumbled over, or name the line that only Python can read."""
     changed, row = _CHANGED.search(message), _ROW.search(message)
     if changed and "object" not in changed.group(2, 3):

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from itertools import compress
 from typing import NamedTuple
 
 import msgspec
@@ -70,23 +69,22 @@ class Rules:
         return by_name or self.table(call, event) in self.skip
 
 
+Event = tuple[bytes, str, int, int]
+"""An event on its way to a table: its line, its message id, when it was received, its place."""
+
+
 @dataclass
 class Pile:
-    """The events of one table that wait to be parsed: four columns of equal length."""
+    """The events of one table that wait to be parsed."""
 
     call: Call
-    lines: list[bytes] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
-    received: list[int] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     bytes: int = 0
 
-    def keep(self, kept: list[bool]) -> None:
-        """Leave only these events."""
-        self.lines = list(compress(self.lines, kept))
-        self.ids = list(compress(self.ids, kept))
-        self.received = list(compress(self.received, kept))
-        self.places = list(compress(self.places, kept))
+    def take(self) -> list[Event]:
+        """All the events; none are left."""
+        events, self.events, self.bytes = self.events, [], 0
+        return events
 
 
 @dataclass
@@ -106,6 +104,7 @@ class Router:
     piles: dict[str, Pile] = field(default_factory=dict)
     aside: dict[str, Aside] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
+    ways: dict[tuple[str, str | None], Pile | str | None] = field(default_factory=dict)
 
     def sort(self, lines: list[bytes], place: int, valid_utf8: bool) -> None:
         """Put each line where it belongs; `place` is the first line's, the others follow."""
@@ -134,22 +133,21 @@ class Router:
     def _spread(self, routings: list[Routing], lines: list[bytes], places: list[int]) -> None:
         texts = pa.array([routing.receivedAt for routing in routings], pa.string())
         moments = as_micros(parse_times(texts).cast(pa.int64()).fill_null(_NO_TIME)).tolist()
-        ways: dict[tuple[str, str | None], Pile | str | None] = {}
-        suppressed = self.rules.suppressed
-        for routing, line, place, moment in zip(routings, lines, places, moments, strict=True):
+        ids = [routing.messageId for routing in routings]
+        events = zip(lines, ids, moments, places, strict=True)
+        ways, suppressed = self.ways, self.rules.suppressed
+        for routing, event in zip(routings, events, strict=True):
+            line, identity, moment, place = event
             key = (routing.type, routing.event if routing.type == "track" else None)
             way = ways.get(key, "")
             if way == "":
                 way = ways[key] = self._way(*key)
-            if way is None or moment == _NO_TIME or not routing.messageId:
+            if way is None or moment == _NO_TIME or not identity:
                 self._examined(line, place)
             elif routing.userId in suppressed or isinstance(way, str):
                 self._set_aside(routing, line, place)
             else:
-                way.lines.append(line)
-                way.ids.append(routing.messageId)
-                way.received.append(moment)
-                way.places.append(place)
+                way.events.append(event)
                 way.bytes += len(line)
 
     def _way(self, kind: str, event: str | None) -> Pile | str | None:
@@ -174,16 +172,17 @@ class Router:
             aside.skipped += 1
 
 
-def reject_deep(pile: Pile) -> list[Rejected]:
-    """Take the lines that nest too deep out of a pile; routing does not look that far."""
-    refusals = [_refusal(line) for line in pile.lines]
-    rejected = [
-        Rejected(refused.reason, refused.detail, line, place)
-        for refused, line, place in zip(refusals, pile.lines, pile.places, strict=True)
-        if refused
-    ]
-    pile.keep([refused is None for refused in refusals])
-    return rejected
+def split_deep(events: list[Event]) -> tuple[list[Event], list[Rejected]]:
+    """Events without those that nest too deep, and these; routing does not look that far."""
+    kept, rejected = [], []
+    for event in events:
+        line, _, _, place = event
+        refused = _refusal(line)
+        if refused:
+            rejected.append(Rejected(refused.reason, refused.detail, line, place))
+        else:
+            kept.append(event)
+    return kept, rejected
 
 
 def _refusal(line: bytes) -> Refused | None:

@@ -44,9 +44,11 @@ def _one_by_one(texts: pa.Array, rule: Callable[[str], int | None]) -> pa.Array:
 
 
 def all_times(texts: pa.Array) -> bool:
-    """Whether every string names a moment; looks at the first before it looks at all."""
-    first = pc.index(texts.is_valid(), True).as_py()
-    if first < 0 or timestamp(texts[first].as_py()) is None:
+    """Whether every string names a moment; the first is looked at before all are."""
+    if texts.null_count == len(texts):
+        return False
+    first = texts[0] if texts[0].is_valid else texts.drop_null()[0]
+    if timestamp(first.as_py()) is None:
         return False
     return bool(parse_times(texts).null_count == texts.null_count)
 

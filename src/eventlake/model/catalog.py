@@ -21,9 +21,12 @@ class CatalogTable(Value):
 
     def with_columns(self, columns: Sequence[Column]) -> "CatalogTable":
         """The table with those of the columns that it lacks, at its end."""
+        return self.model_copy(update={"columns": self.columns + self.lacks(columns)})
+
+    def lacks(self, columns: Sequence[Column]) -> tuple[Column, ...]:
+        """Those of the columns that the table has not."""
         known = {column.name for column in self.columns}
-        fresh = tuple(column for column in columns if column.name not in known)
-        return self.model_copy(update={"columns": self.columns + fresh})
+        return tuple(column for column in columns if column.name not in known)
 
     def with_partitions(self, partitions: Sequence[Mapping[str, str]]) -> "CatalogTable":
         """The table with these partitions too, each once and in order."""

@@ -90,10 +90,10 @@ class TableCommit(Value):
     files: tuple[DataFile, ...] = ()
 
     @property
-    def partitions(self) -> list[dict[str, str]]:
+    def partitions(self) -> tuple[dict[str, str], ...]:
         """Each partition touched, once, in order."""
         unique = {tuple(file.partition.items()) for file in self.files}
-        return [dict(items) for items in sorted(unique)]
+        return tuple(dict(items) for items in sorted(unique))
 
 
 class Commit(Value):

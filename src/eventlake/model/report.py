@@ -95,7 +95,7 @@ def _table_line(head: Line, done: TableCommit, problems: Problems) -> Line:
         "table_name": done.table.name,
         "status": FAILED if problem else FINISHED,
         **_errors(problem),
-        "partitions": done.partitions,
+        "partitions": list(done.partitions),
         "new_columns": [{"name": c.name, "type": str(c.type)} for c in done.new_columns],
         "is_new": done.is_new,
         **_counts(done.counts),

@@ -1,6 +1,6 @@
 """A table's columns: the standard ones every table has, then what its events brought."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -14,6 +14,12 @@ class Column(Value):
 
     name: str
     type: Type
+
+
+@lru_cache(maxsize=1 << 16)
+def column(name: str, kind: Type) -> Column:
+    """A column; most tables have many of theirs in common with others, and share them."""
+    return Column(name=name, type=kind)
 
 
 class TableSchema(Value):
@@ -83,10 +89,10 @@ def new_table(name: str, call: Call, naming: Naming) -> TableSchema:
     """A table as it is before its first event's own columns."""
     standard = standard_columns(call, naming)
     return TableSchema(
-        name=name, call=call, columns=tuple(Column(name=s.column, type=s.type) for s in standard)
+        name=name, call=call, columns=tuple(column(one.column, one.type) for one in standard)
     )
 
 
-def budget_used(schema: TableSchema) -> int:
+def budget_used(columns: Collection[str]) -> int:
     """How many of `max_columns` a table has taken; `_rescued_data` is always allowed."""
-    return sum(column.name != RESCUED for column in schema.columns)
+    return len(columns) - (RESCUED in columns)

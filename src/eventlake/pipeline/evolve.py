@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from eventlake.kernels.chunk import Seen, join_seen
+from eventlake.kernels.chunk import Seen, add_seen
 from eventlake.model.naming import RESCUED
-from eventlake.model.schema import Column, TableSchema, budget_used
+from eventlake.model.schema import Column, TableSchema, budget_used, column
 from eventlake.model.types import Type
 
 
@@ -20,13 +20,11 @@ class Growth:
 def evolve(schema: TableSchema, seen: Iterable[Seen], max_columns: int) -> Growth:
     """The table with the new columns that its budget allows, in code-point order of names."""
     found: dict[str, Seen] = {}
-    for one in seen:
-        known = found.get(one.column)
-        found[one.column] = one if known is None else join_seen(known, one)
+    add_seen(seen, found)
     fresh = [one for one in found.values() if one.column not in schema.types]
     fresh.sort(key=lambda one: (one.rank, one.column))
-    room = max(0, max_columns - budget_used(schema))
-    return _grown(schema, (Column(name=one.column, type=one.type) for one in fresh[:room]))
+    room = max(0, max_columns - budget_used(schema.types))
+    return _grown(schema, (column(one.column, one.type) for one in fresh[:room]))
 
 
 def with_rescued(growth: Growth) -> Growth:
@@ -38,8 +36,7 @@ def with_rescued(growth: Growth) -> Growth:
         call=growth.schema.call,
         columns=tuple(c for c in growth.schema.columns if c not in growth.added),
     )
-    rescued = Column(name=RESCUED, type=Type.STRING)
-    return _grown(before, (*growth.added, rescued))
+    return _grown(before, (*growth.added, column(RESCUED, Type.STRING)))
 
 
 def _grown(schema: TableSchema, columns: Iterable[Column]) -> Growth:

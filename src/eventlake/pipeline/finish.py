@@ -1,13 +1,15 @@
 """What follows a commit: publish, register, report, clean. Each may be done again after a crash."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 
 from eventlake.errors import EventLakeError
 from eventlake.ledger import Ledger, remove_stage
 from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
-from eventlake.model.commit import Commit, Move, TableCommit
+from eventlake.model.commit import Commit, TableCommit
 from eventlake.model.layout import REPORTS, report_path, run_day, table_path
 from eventlake.model.report import Problems, now, report_lines, to_lines
 from eventlake.model.schema import Column
@@ -22,6 +24,13 @@ class Lake:
     store: Store
     catalog: Catalog
     format: TableFormat
+
+
+AT_ONCE = 16
+"""Requests to the store or the catalog that are under way at a time: they mostly wait."""
+
+Job = tuple[str, Callable[[], None]]
+"""A table, and something to be done for it."""
 
 
 @dataclass(frozen=True)
@@ -42,25 +51,9 @@ def finish(lake: Lake, commit: Commit, progress: Progress) -> Finished:
 
 def publish(lake: Lake, commit: Commit, problems: Problems, progress: Progress) -> None:
     """Bring every staged file to its place, the index and the quarantine first."""
-    total = len(commit.moves)
-    done = 0
-    for table, moves in _moves_by_table(commit):
-        try:
-            for move in moves:
-                progress.step("publish", done, total, 0)
-                lake.format.publish([move])
-                done += 1
-        except EventLakeError as problem:
-            problems[table] = (str(problem), problem.code)
-    progress.step("publish", done, total, 0)
-
-
-def _moves_by_table(commit: Commit) -> Iterator[tuple[str, list[Move]]]:
     owners = {file.path: done.table.name for done in commit.tables for file in done.files}
-    moves: dict[str, list[Move]] = {"": []}
-    for move in commit.moves:
-        moves.setdefault(owners.get(move.final, ""), []).append(move)
-    yield from moves.items()
+    jobs = [(owners.get(m.final, ""), partial(lake.format.publish, [m])) for m in commit.moves]
+    _carry_out("publish", jobs, problems, progress)
 
 
 def register(lake: Lake, commit: Commit, problems: Problems, progress: Progress) -> None:
@@ -68,19 +61,26 @@ def register(lake: Lake, commit: Commit, problems: Problems, progress: Progress)
     wanted = [done for done in commit.tables if done.files or done.new_columns]
     if wanted:
         lake.catalog.database(commit.settings.database)
-    for number, done in enumerate(wanted):
-        progress.step("register", number, len(wanted), 0)
-        if done.table.name in problems:
-            continue
-        try:
-            _register(lake, commit, done)
-        except EventLakeError as problem:
-            problems[done.table.name] = (str(problem), problem.code)
-    try:
-        _register_reports(lake, commit)
-    except EventLakeError as problem:
-        problems[report.TABLE] = (str(problem), problem.code)
-    progress.step("register", len(wanted), len(wanted), 0)
+    jobs = [
+        (done.table.name, partial(_register, lake, commit, done))
+        for done in wanted
+        if done.table.name not in problems
+    ]
+    jobs.append((report.TABLE, partial(_register_reports, lake, commit)))
+    _carry_out("register", jobs, problems, progress)
+
+
+def _carry_out(stage: str, jobs: Sequence[Job], problems: Problems, progress: Progress) -> None:
+    """Do jobs, several at a time; what fails is noted with the table it was for."""
+    progress.step(stage, 0, len(jobs), 0)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        tables = {pool.submit(work): table for table, work in jobs}
+        for number, done in enumerate(as_completed(tables), 1):
+            try:
+                done.result()
+            except EventLakeError as problem:
+                problems[tables[done]] = (str(problem), problem.code)
+            progress.step(stage, number, len(jobs), 0)
 
 
 def _register(lake: Lake, commit: Commit, done: TableCommit) -> None:
@@ -92,12 +92,16 @@ def _register(lake: Lake, commit: Commit, done: TableCommit) -> None:
         location=table_path(settings.folder, done.table.name),
         columns=done.table.columns,
         partition_columns=settings.date_partition.columns,
+        partitions=done.partitions if lake.format.needs_partitions else (),
     )
-    if lake.catalog.table(table.database, table.name) is None:
+    known = lake.catalog.table(table.database, table.name)
+    if known is None:
         lake.catalog.create(table)
-    lake.catalog.add_columns(table, table.columns)
-    if lake.format.needs_partitions:
-        lake.catalog.add_partitions(table, done.partitions)
+        return
+    if known.lacks(table.columns):
+        lake.catalog.add_columns(table, table.columns)
+    if table.partitions:
+        lake.catalog.add_partitions(table, table.partitions)
 
 
 def write_report(lake: Lake, commit: Commit, problems: Problems, progress: Progress) -> str:
@@ -117,13 +121,14 @@ def _register_reports(lake: Lake, commit: Commit) -> None:
         location=REPORTS,
         columns=tuple(Column(name=name, type=kind) for name, kind in report.COLUMNS.items()),
         partition_columns=report.PARTITIONS,
+        partitions=({"source_id": commit.settings.source_id, "day": run_day(commit.run_id)},),
         format="json",
     )
     lake.catalog.database(table.database)
     if lake.catalog.table(table.database, table.name) is None:
         lake.catalog.create(table)
-    partition = {"source_id": commit.settings.source_id, "day": run_day(commit.run_id)}
-    lake.catalog.add_partitions(table, [partition])
+    else:
+        lake.catalog.add_partitions(table, table.partitions)
 
 
 def clean(lake: Lake, ledger: Ledger, commit: Commit, progress: Progress) -> None:

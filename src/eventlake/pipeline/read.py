@@ -1,7 +1,8 @@
 """Read: archive files to chunks. Every event's JSON is parsed once, here."""
 
 import uuid
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -11,14 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventlake.archive import open_log
-from eventlake.kernels.chunk import Chunk, Seen, TableReader, build_chunk
+from eventlake.kernels.chunk import Seen, TableReader, add_seen, build_chunk
 from eventlake.kernels.dedupe import hash_ids
 from eventlake.kernels.jsontext import TooDeep
 from eventlake.kernels.lines import Damage, blocks, is_utf8
-from eventlake.kernels.route import LINE_BITS, Pile, Rejected, Router, Rules, reject_deep
+from eventlake.kernels.route import LINE_BITS, Pile, Rejected, Router, Rules, split_deep
 from eventlake.model.naming import Call
-from eventlake.model.schema import TableSchema, budget_used, new_table
+from eventlake.model.schema import budget_used, new_table
 from eventlake.model.settings import SourceSettings
+from eventlake.model.types import Type
 from eventlake.stores import Store
 
 PILE = 24 << 20
@@ -37,7 +39,8 @@ class ReadJob:
     stage: str
     run_id: str
     settings: SourceSettings
-    tables: dict[str, TableSchema]
+    known: dict[str, dict[str, Type]]
+    """The tables that are there already: their columns and types."""
     suppressed: frozenset[str]
     files: tuple[str, ...]
     """All the run's files in order: a file is known by its number."""
@@ -59,7 +62,6 @@ class ChunkMeta(msgspec.Struct):
     rows: int
     first: int
     last: int
-    seen: list[Seen]
     memory: int = 0
     """Bytes that it takes in memory; `size` may be of a compressed one."""
     drops: bytes = b""
@@ -81,6 +83,8 @@ class ReadResult(msgspec.Struct):
     """What one task found."""
 
     chunks: list[ChunkMeta] = []
+    seen: dict[str, list[Seen]] = {}
+    """What each table's chunks, all together, tell of new columns."""
     ids: list[IdPart] = []
     quarantine: list[str] = []
     quarantined: int = 0
@@ -121,6 +125,7 @@ class _Reading:
     job: ReadJob
     number: int
     router: Router = field(init=False)
+    seen: defaultdict[str, dict[str, Seen]] = field(default_factory=lambda: defaultdict(dict))
     result: ReadResult = field(default_factory=ReadResult)
 
     def run(self) -> ReadResult:
@@ -128,9 +133,12 @@ class _Reading:
         skip = frozenset(settings.skip_events)
         rules = Rules(settings.naming, settings.table_prefix, skip, self.job.suppressed)
         self.router = Router(rules)
+        for reader in _readers(self.job.run_id).values():
+            reader.strings.clear()  # a task's result must not lean on another's
         for file in self.job.groups[self.number]:
             self._read_file(file)
         self._flush(0)
+        self.result.seen = {table: list(found.values()) for table, found in self.seen.items()}
         self.result.aside = [
             (table, aside.call, aside.suppressed, aside.skipped)
             for table, aside in self.router.aside.items()
@@ -147,47 +155,56 @@ class _Reading:
             lines = block.split(b"\n")
             self.router.sort(lines, place, is_utf8(block))
             place += len(lines)
-            self._flush(PILE)
-            if sum(pile.bytes for pile in self.router.piles.values()) > PILES:
-                self._flush(0)
+            self._flush(self._full())
+
+    def _full(self) -> int:
+        """The size of a pile that has to go now: rare tables may wait, and become fewer chunks."""
+        above, held = PILE, PILES + 1
+        while held > PILES:
+            held = sum(pile.bytes for pile in self.router.piles.values() if pile.bytes <= above)
+            above //= 2
+        return above * 2
 
     def _flush(self, above: int) -> None:
         """Make chunks of the piles over a size; all of them go into one object."""
-        ready = {
-            table: pile
+        ready = [
+            (table, pile)
             for table, pile in sorted(self.router.piles.items())
-            if pile.bytes > above and pile.lines
-        }
+            if pile.bytes > above and pile.events
+        ]
         if ready:
-            self._write_chunks([one for t, p in ready.items() for one in self._chunks(t, p)])
-        self.router.piles |= {table: Pile(pile.call) for table, pile in ready.items()}
+            self._write_chunks([one for table, pile in ready for one in self._chunks(table, pile)])
         if self.router.rejected and (above == 0 or _weight(self.router.rejected) > PILE):
             self._write_quarantine()
 
     def _chunks(self, table: str, pile: Pile) -> Iterator["_Built"]:
-        reader = self._reader(table, pile.call)
-        while pile.lines:
-            received = np.array(pile.received, np.int64)
+        reader, events = self._reader(table, pile.call), pile.take()
+        while events:
+            lines, ids, moments, places = zip(*events, strict=True)
+            received = np.array(moments, np.int64)
             try:
-                chunk = build_chunk(pile.lines, received, reader)
+                chunk = build_chunk(lines, received, reader)
             except TooDeep:
-                self.router.rejected += reject_deep(pile)
+                events, deep = split_deep(events)
+                self.router.rejected += deep
                 continue
-            places = np.array(pile.places, np.int64)
-            built = _Built(table, pile.call, chunk, received, pile.ids, places)
+            add_seen(chunk.seen, self.seen[table])
+            where = np.array(places, np.int64)
+            built = _Built(table, pile.call, chunk.batch, received, ids, where)
             yield from _cut(built, self.job.settings)
             return
 
     def _reader(self, table: str, call: Call) -> TableReader:
         readers, settings = _readers(self.job.run_id), self.job.settings
         if table not in readers:
-            known = self.job.tables.get(table)
-            room = settings.max_columns - budget_used(
-                known or new_table(table, call, settings.naming)
-            )
-            types = known.types if known else {}
+            known = self.job.known.get(table)
+            taken = known or new_table(table, call, settings.naming).types
             readers[table] = TableReader(
-                call, settings.naming, settings.date_partition, types, room
+                call,
+                settings.naming,
+                settings.date_partition,
+                known or {},
+                settings.max_columns - budget_used(taken),
             )
         return readers[table]
 
@@ -199,8 +216,8 @@ class _Reading:
         with self.job.store.writing(name) as file:
             for one in built:
                 offset = file.tell()
-                with pa.ipc.new_stream(file, one.chunk.batch.schema, options=options) as stream:
-                    stream.write_batch(one.chunk.batch)
+                with pa.ipc.new_stream(file, one.batch.schema, options=options) as stream:
+                    stream.write_batch(one.batch)
                 self.result.chunks.append(one.meta(name, offset, file.tell() - offset))
         self._write_ids(built, first)
 
@@ -234,9 +251,9 @@ class _Built:
 
     table: str
     call: Call
-    chunk: Chunk
+    batch: pa.RecordBatch
     received: np.ndarray
-    ids: list[str]
+    ids: Sequence[str]
     places: np.ndarray
 
     def meta(self, name: str, offset: int, size: int) -> ChunkMeta:
@@ -249,28 +266,24 @@ class _Built:
             rows=len(self.received),
             first=int(self.received.min()),
             last=int(self.received.max()),
-            seen=self.chunk.seen,
-            memory=self.chunk.batch.nbytes,
+            memory=self.batch.nbytes,
         )
 
-    def take(self, rows: np.ndarray, seen: list[Seen]) -> "_Built":
-        batch = self.chunk.batch.take(pa.array(rows))
+    def take(self, rows: np.ndarray) -> "_Built":
+        batch = self.batch.take(pa.array(rows))
         ids = [self.ids[row] for row in rows.tolist()]
-        chunk = Chunk(batch, seen)
-        return _Built(self.table, self.call, chunk, self.received[rows], ids, self.places[rows])
+        return _Built(self.table, self.call, batch, self.received[rows], ids, self.places[rows])
 
 
 def _cut(built: _Built, settings: SourceSettings) -> Iterator[_Built]:
     """A large chunk in pieces that each lie in one partition."""
     spans = built.received // settings.date_partition.span
     partitions = np.unique(spans)
-    if built.chunk.batch.nbytes <= SPLIT or len(partitions) == 1:
+    if built.batch.nbytes <= SPLIT or len(partitions) == 1:
         yield built
         return
-    for number, partition in enumerate(partitions):
-        # What was seen is told once, with the first piece.
-        seen = built.chunk.seen if number == 0 else []
-        yield built.take(np.flatnonzero(spans == partition), seen)
+    for partition in partitions:
+        yield built.take(np.flatnonzero(spans == partition))
 
 
 def _ids(built: _Built, number: int) -> np.ndarray:

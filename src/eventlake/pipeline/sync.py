@@ -1,10 +1,11 @@
 """A sync, from plan to report: the way through, to be read aloud."""
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from time import perf_counter
 
 import msgspec
@@ -29,7 +30,7 @@ from eventlake.stores import Object
 
 EVENT_BYTES = 130
 """About what an event takes in a gzip file; only the number of tasks depends on it."""
-GROUP_BYTES = 64 << 20
+GROUP_BYTES = 128 << 20
 BUCKET_EVENTS = 4_000_000
 IN_CACHE = 512 << 20
 """Input whose chunks, four times as large, may stay in the page cache on their way."""
@@ -124,7 +125,7 @@ def read(run: Run) -> list[ReadResult]:
         stage=run.stage,
         run_id=plan.run_id,
         settings=plan.settings,
-        tables=plan.tables,
+        known={name: table.types for name, table in plan.tables.items()},
         suppressed=run.suppressed,
         files=tuple(one.uri for one in plan.inputs),
         groups=group_files([one.size for one in plan.inputs], run.runner.parallelism),
@@ -137,16 +138,16 @@ def read(run: Run) -> list[ReadResult]:
 
 
 def group_files(sizes: Sequence[int], parallelism: int) -> tuple[range, ...]:
-    """Neighbouring files in groups of about equal size, some for each core."""
-    groups = max(3 * parallelism, sum(sizes) // GROUP_BYTES)
-    target = max(1, sum(sizes) // groups)
-    cuts, held = [0], 0
-    for number, size in enumerate(sizes):
-        if held and held + size // 2 > target:
-            cuts.append(number)
-            held = 0
-        held += size
-    return tuple(range(start, end) for start, end in pairwise([*cuts, len(sizes)]))
+    """Neighbouring files in groups of about equal size: one for each core, or two, or three.
+
+    No more than their size asks for: a group makes a chunk of every table that it meets.
+    """
+    groups = parallelism * max(1, -(-sum(sizes) // (GROUP_BYTES * parallelism)))
+    # A file belongs to the group that its middle falls into.
+    middles = (2 * end - size for end, size in zip(accumulate(sizes), sizes, strict=True))
+    numbers = [middle * groups // (2 * sum(sizes) + 1) for middle in middles]
+    cuts = [at for at, (one, other) in enumerate(pairwise(numbers), 1) if one != other]
+    return tuple(range(start, end) for start, end in pairwise([0, *cuts, len(sizes)]))
 
 
 def count_buckets(plan: Plan, parallelism: int) -> int:
@@ -184,7 +185,7 @@ def grow(run: Run, found: list[ReadResult]) -> dict[str, Growth]:
         return {
             table: evolve(
                 run.plan.tables.get(table) or new_table(table, chunks[0].call, settings.naming),
-                (seen for chunk in chunks for seen in chunk.seen),
+                (seen for result in found for seen in result.seen.get(table, ())),
                 settings.max_columns,
             )
             for table, chunks in chunks_by_table(found).items()
@@ -201,7 +202,7 @@ def write(run: Run, found: list[ReadResult], growth: dict[str, Growth]) -> list[
     ]
     parts = tuple(part for result in found for part in result.quarantine)
     tasks = plan_tasks(units, run.runner.parallelism)
-    job = WriteJob(run.lake.store, run.stage, by, tasks, parts)
+    job = WriteJob(run.lake.store, run.stage, by, tuple(map(pickle.dumps, tasks)), parts)
     rows = sum(landing(chunk) for result in found for chunk in result.chunks)
     with run.timed("write"):
         answers = run.tasks("write", len(tasks) + bool(parts), partial(write_task, job), rows)

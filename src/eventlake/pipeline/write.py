@@ -1,5 +1,6 @@
 """Write: chunks to Parquet in the stage, all tables in one job; cost grows with bytes alone."""
 
+import pickle
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -25,6 +26,10 @@ SLICE = 64 << 20
 """Bytes of chunks in memory whose rows are cast and sorted at once."""
 CELLS = 24 << 20
 """And cells: a wide table's empty ones take room too."""
+OVERHEAD = 1 << 20
+"""What a table of a few rows costs, in bytes of a large one."""
+FEW = 500
+"""Rows that are as small without dictionaries as with them."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,8 @@ class WriteJob:
     store: Store
     stage: str
     date_partition: DatePartition
-    tasks: tuple[tuple[Unit, ...], ...]
+    tasks: tuple[bytes, ...]
+    """The units of each task, pickled: a task unpacks only its own."""
     quarantine: tuple[str, ...]
     """The quarantine's parts, which one task more joins."""
 
@@ -123,15 +129,16 @@ def _halved(unit: Unit) -> Iterator[Unit]:
 
 def plan_tasks(units: Iterable[Unit], parallelism: int) -> tuple[tuple[Unit, ...], ...]:
     """Units in tasks of about equal size, neighbours together, the largest tasks first."""
-    units = list(units)
-    target = min(UNIT, sum(unit.bytes for unit in units) // (4 * parallelism) + 1)
-    tasks: list[list[Unit]] = [[]]
-    for unit in units:
-        if tasks[-1] and sum(one.bytes for one in tasks[-1]) + unit.bytes > target:
-            tasks.append([])
-        tasks[-1].append(unit)
-    tasks.sort(key=lambda task: -sum(unit.bytes for unit in task))
-    return tuple(tuple(task) for task in tasks if task)
+    sizes = [(unit, unit.bytes + OVERHEAD) for unit in units]
+    target = min(UNIT, sum(size for _, size in sizes) // (4 * parallelism) + 1)
+    tasks: list[tuple[int, list[Unit]]] = [(0, [])]
+    for unit, size in sizes:
+        held, task = tasks[-1]
+        if task and held + size > target:
+            tasks.append((size, [unit]))
+        else:
+            tasks[-1] = (held + size, [*task, unit])
+    return tuple(tuple(task) for _, task in sorted(tasks, key=lambda one: -one[0]) if task)
 
 
 def write_task(job: WriteJob, number: int) -> bytes:
@@ -139,8 +146,10 @@ def write_task(job: WriteJob, number: int) -> bytes:
     if number == len(job.tasks):
         return msgspec.json.encode(WriteResult(quarantine=_join_quarantine(job)))
     result = WriteResult()
-    for unit in job.tasks[number]:
+    for unit in pickle.loads(job.tasks[number]):  # noqa: S301 - from our own driver
         _write_unit(unit, job, result)
+    for file in result.files:  # all at the end, when the disk has most of them already
+        job.store.settle(file.path)
     return msgspec.json.encode(result)
 
 
@@ -205,7 +214,8 @@ class _Files:
                 self._sink,
                 rows.schema,
                 compression="zstd",
-                use_dictionary=_repeating(rows.schema),
+                use_dictionary=_repeating(rows),
+                store_schema=False,  # Parquet's own says it all
             )
         self._writer.write_table(rows)
         self._rows += len(rows)
@@ -218,15 +228,15 @@ class _Files:
             name = f"{self._table}-{uuid.uuid4().hex}-{self._rows}.parquet"
             path = f"{self._job.stage}/write/{name}"
             self._job.store.write(path, data)
-            self._job.store.settle(path)
             self._written.append(Written(self._table, self._start, path, self._rows, data.size))
             self._writer, self._rows = None, 0
         return self._written
 
 
-def _repeating(schema: pa.Schema) -> list[str]:
-    """The columns that a dictionary makes smaller; of ids and times it would only cost."""
-    return [field.name for field in schema if pa.types.is_string(field.type)][1:]
+def _repeating(rows: pa.Table) -> list[str]:
+    """The columns that a dictionary makes smaller; for ids, times and few rows it only costs."""
+    texts = [field.name for field in rows.schema if pa.types.is_string(field.type)]
+    return texts[1:] if len(rows) >= FEW else []
 
 
 def _join_quarantine(job: WriteJob) -> str:

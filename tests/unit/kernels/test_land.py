@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from eventlake.kernels import chunk as module
-from eventlake.kernels.chunk import Chunk, Seen, TableReader, build_chunk, join_seen
+from eventlake.kernels.chunk import Chunk, Seen, TableReader, add_seen, build_chunk
 from eventlake.kernels.land import Part, land
 from eventlake.model.layout import DatePartition
 from eventlake.model.naming import RESCUED, Call, Naming
@@ -55,7 +55,7 @@ def reader_for(
     known: bool = True,
 ) -> TableReader:
     types = schema.types if known else {}
-    return TableReader(schema.call, naming, by, types, max_columns - budget_used(schema))
+    return TableReader(schema.call, naming, by, types, max_columns - budget_used(schema.types))
 
 
 def chunk_of(lines: list[bytes], reader: TableReader) -> Chunk:
@@ -215,7 +215,7 @@ def test_a_property_called_rescued_data_is_a_column() -> None:
 
 
 def test_new_columns_are_taken_in_the_order_of_their_paths() -> None:
-    room = budget_used(new_table("t", Call.TRACK, Naming.WAREHOUSE)) + 2
+    room = budget_used(new_table("t", Call.TRACK, Naming.WAREHOUSE).types) + 2
     landed = lands([track(b=1, c=2), track(**{"A a": 3, "a": 4})], max_columns=room)
     assert landed.cells("a", "b") == [(None, 1), (4, None)]
     assert landed.rescues == ['{"properties.c":2}', '{"properties.A a":3}']
@@ -224,7 +224,7 @@ def test_new_columns_are_taken_in_the_order_of_their_paths() -> None:
 
 @pytest.mark.parametrize("spare", [0, -5])
 def test_a_full_table_rescues_every_new_column(spare: int) -> None:
-    full = budget_used(new_table("t", Call.TRACK, Naming.WAREHOUSE)) + spare
+    full = budget_used(new_table("t", Call.TRACK, Naming.WAREHOUSE).types) + spare
     landed = lands([track(b=1.50, c=[1])], [track(c="x")], max_columns=full)
     assert landed.rescues == ['{"properties.b":1.5,"properties.c":[1]}', '{"properties.c":"x"}']
 
@@ -232,7 +232,7 @@ def test_a_full_table_rescues_every_new_column(spare: int) -> None:
 def test_a_known_column_needs_no_room() -> None:
     table = new_table("t", Call.TRACK, Naming.WAREHOUSE)
     schema = table.with_columns((Column(name="b", type=Type.BIGINT),))
-    landed = lands([track(b=1, c=2)], schema=schema, max_columns=budget_used(schema))
+    landed = lands([track(b=1, c=2)], schema=schema, max_columns=budget_used(schema.types))
     assert landed.cells("b") == [1]
     assert landed.rescues == ['{"properties.c":2}']
 
@@ -304,8 +304,7 @@ def test_chunks_of_different_columns_make_one_table() -> None:
 def seen_of(groups: list[list[bytes]], readers: list[TableReader]) -> dict[str, Seen]:
     found: dict[str, Seen] = {}
     for lines, reader in zip(groups, readers, strict=True):
-        for one in chunk_of(lines, reader).seen:
-            found[one.column] = join_seen(found.get(one.column, one), one)
+        add_seen(chunk_of(lines, reader).seen, found)
     return found
 
 

@@ -18,7 +18,7 @@ from eventlake.kernels.route import (
     Routing,
     Rules,
     examine,
-    reject_deep,
+    split_deep,
 )
 from eventlake.model.naming import Call, Naming
 from tests import adversary, oracle
@@ -46,6 +46,10 @@ def sort(*lines: bytes, place: int = 1, **rules: Any) -> Router:
     router = Router(Rules(**rules))
     router.sort(list(lines), place, valid_utf8=False)
     return router
+
+
+def ids(router: Router, table: str = "order_completed") -> list[str]:
+    return [identity for _, identity, _, _ in router.piles[table].events]
 
 
 def deep(levels: int) -> dict[str, Any]:
@@ -114,7 +118,7 @@ def test_why_a_line_is_no_event(raw: bytes, expected: str | None) -> None:
 
 
 LATE = {"too_deep"}
-"""Routing does not look so deep; who parses does, and asks `reject_deep`."""
+"""Routing does not look so deep; who parses does, and asks `split_deep`."""
 
 # Each spoils a line in one way; the reasons in the order in which the first counts.
 SPOILERS: dict[str, Any] = {
@@ -167,15 +171,15 @@ def test_each_event_goes_to_its_tables_pile() -> None:
         line(messageId="e", receivedAt="1970-01-01T01:00:00+01:00"),
         place=7,
     )
-    assert {table: pile.ids for table, pile in router.piles.items()} == {
+    assert {table: ids(router, table) for table in router.piles} == {
         "order_completed": ["a", "b", "e"],
         "pages": ["c", "d"],
     }
     orders = router.piles["order_completed"]
     assert orders.call is Call.TRACK
-    assert orders.received == [MICROS, MICROS, 0]
-    assert orders.places == [7, 8, 11]
-    assert orders.bytes == sum(map(len, orders.lines))
+    assert [received for _, _, received, _ in orders.events] == [MICROS, MICROS, 0]
+    assert [place for _, _, _, place in orders.events] == [7, 8, 11]
+    assert orders.bytes == sum(len(line) for line, _, _, _ in orders.events)
     assert router.piles["pages"].call is Call.PAGE
 
 
@@ -186,7 +190,7 @@ def test_naming_and_prefix_decide_the_table() -> None:
 
 def test_blank_lines_are_no_lines_but_count() -> None:
     router = sort(b"", b" \t\r", line(), b"", b"x")
-    assert router.piles["order_completed"].places == [3]
+    assert [place for _, _, _, place in router.piles["order_completed"].events] == [3]
     assert router.rejected == [Rejected("not_json", router.rejected[0].detail, b"x", 5)]
 
 
@@ -203,9 +207,9 @@ def test_a_valid_block_need_not_be_checked_line_by_line(valid_utf8: bool) -> Non
 
 def test_an_odd_spelling_is_still_an_event() -> None:
     raw = line().replace(b'"type"', b'"\\u0074ype"').replace(b"m1", b"\\u006d1")
-    assert sort(raw).piles["order_completed"].ids == ["m1"]
+    assert ids(sort(raw)) == ["m1"]
     twice = line()[:-1] + b',"messageId":"m2"}'
-    assert sort(twice).piles["order_completed"].ids == ["m2"]
+    assert ids(sort(twice)) == ["m2"]
 
 
 def test_a_type_that_is_given_twice_and_good_at_last() -> None:
@@ -233,7 +237,7 @@ def test_who_is_suppressed(user: Any, suppressed: bool) -> None:
     router = sort(line(userId=user), suppressed={"u1", "5", "true"})
     expected = {"order_completed": Aside(Call.TRACK, suppressed=1)} if suppressed else {}
     assert router.aside == expected
-    assert bool(router.piles.get("order_completed", Pile(Call.TRACK)).lines) is not suppressed
+    assert bool(router.piles.get("order_completed", Pile(Call.TRACK)).events) is not suppressed
     assert router.rejected == []
 
 
@@ -264,7 +268,7 @@ def test_what_is_skipped(skip: Collection[str], skipped: list[str]) -> None:
         line(messageId="c", type="page", event="On A Page"),
         skip=skip,
     )
-    left = [identity for pile in router.piles.values() for identity in pile.ids]
+    left = [identity for table in router.piles for identity in ids(router, table)]
     assert sorted(left) == sorted({"a", "b", "c"} - set(skipped))
     assert sum(aside.skipped for aside in router.aside.values()) == len(skipped)
 
@@ -295,10 +299,10 @@ def test_what_is_no_event_is_neither(rules: dict[str, Any]) -> None:
 def test_deep_lines_leave_a_pile() -> None:
     lines = [line(messageId="a"), line(messageId="b", **deep(101)), line(messageId="c")]
     pile = sort(*lines, place=3).piles["order_completed"]
-    (rejected,) = reject_deep(pile)
+    kept, (rejected,) = split_deep(pile.take())
     assert (rejected.reason, rejected.raw, rejected.place) == ("too_deep", lines[1], 4)
-    assert (pile.ids, pile.lines) == (["a", "c"], [lines[0], lines[2]])
-    assert (pile.places, len(pile.received)) == ([3, 5], 2)
+    assert kept == [(lines[0], "a", MICROS, 3), (lines[2], "c", MICROS, 5)]
+    assert (pile.events, pile.bytes) == ([], 0)
 
 
 def test_what_is_told_of_an_event() -> None:

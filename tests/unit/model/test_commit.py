@@ -85,10 +85,10 @@ COMMIT = Commit(
 
 
 def test_each_partition_touched_once_and_in_order() -> None:
-    assert DONE.partitions == [
+    assert DONE.partitions == (
         {"day": "2026-11-01", "hr": "07"},
         {"day": "2026-11-02", "hr": "00"},
-    ]
+    )
 
 
 def test_json_gives_the_same_commit_back() -> None:

@@ -49,8 +49,8 @@ def test_the_standard_columns(call: Call, naming: Naming, identity: str) -> None
 def test_the_budget_leaves_rescued_data_aside() -> None:
     table = new_table("t", Call.IDENTIFY, Naming.WAREHOUSE)
     more = (Column(name="a", type=Type.BIGINT), Column(name=RESCUED, type=Type.STRING))
-    assert budget_used(table) == 11
-    assert budget_used(table.with_columns(more)) == 12
+    assert budget_used(table.types) == 11
+    assert budget_used(table.with_columns(more).types) == 12
 
 
 def test_new_columns_come_last() -> None:

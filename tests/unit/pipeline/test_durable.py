@@ -2,15 +2,11 @@
 
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from eventlake.kernels.times import MICROS
 from eventlake.ledger import Ledger
 from eventlake.model.commit import Commit, Counts
-from eventlake.model.layout import DatePartition
 from eventlake.model.settings import source_settings
-from eventlake.pipeline.write import WriteJob, _Files
 from eventlake.stores import Store
 
 
@@ -33,10 +29,3 @@ def test_a_commit_is_settled(store: Recording) -> None:
     commit = Commit(run_id="1", settings=source_settings(source="web"), inputs=(), counts=Counts())
     assert Ledger(store, "web").append(1, commit)
     assert store.settled == {"segment-data/ledger/web/000000000001.json": len(commit.to_json())}
-
-
-def test_a_data_file_is_settled_when_it_is_whole(store: Recording) -> None:
-    files = _Files("pages", WriteJob(store, "stage", DatePartition.DAY, (), ()))
-    files.add(pa.table({"id": ["a"], "received_at": pa.array([0]).cast(MICROS)}))
-    [written] = files.close()
-    assert store.settled == {written.path: written.bytes}

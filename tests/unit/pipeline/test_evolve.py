@@ -14,7 +14,7 @@ from eventlake.model.types import Type
 from eventlake.pipeline.evolve import Growth, evolve, with_rescued
 
 TABLE = new_table("t", Call.TRACK, Naming.WAREHOUSE)
-USED = budget_used(TABLE)
+USED = budget_used(TABLE.types)
 
 
 def seen(column: str, kind: Type, exact: bool = True, path: str = "") -> Seen:

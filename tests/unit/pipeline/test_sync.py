@@ -19,23 +19,23 @@ def test_every_file_is_in_one_group_in_order(sizes: list[int], parallelism: int)
     groups = group_files(sizes, parallelism)
     assert [number for group in groups for number in group] == list(range(len(sizes)))
     assert all(len(group) for group in groups) or not sizes
-    total = sum(sizes)
-    target = max(1, total // max(3 * parallelism, total // GROUP_BYTES))
+    most = max(sum(sizes) // parallelism, GROUP_BYTES)
     for group in groups:
-        assert len(group) <= 1 or sum(sizes[n] for n in group) <= 2 * target + max(sizes)
+        assert len(group) <= 1 or sum(sizes[n] for n in group) <= most + max(sizes)
 
 
-def test_equal_files_make_equal_groups() -> None:
-    assert [len(group) for group in group_files([MB] * 12, 2)] == [2] * 6
+def test_equal_files_make_equal_groups_one_for_each_core() -> None:
+    assert [len(group) for group in group_files([MB] * 12, 2)] == [6, 6]
 
 
 def test_a_large_file_is_alone() -> None:
-    groups = group_files([MB, 300 * MB, MB, MB], 1)
+    groups = group_files([MB, 300 * MB, 100 * MB, 100 * MB], 1)
     assert range(1, 2) in groups
 
 
-def test_many_bytes_make_more_groups_than_cores() -> None:
-    assert len(group_files([16 * MB] * 64, 1)) == 16
+def test_many_bytes_make_more_groups_the_same_for_each_core() -> None:
+    assert [len(group) for group in group_files([16 * MB] * 60, 2)] == [8, 7] * 4
+    assert len(group_files([16 * MB] * 34, 2)) == 6
 
 
 def plan(size: int, known: tuple[IdFile, ...] = ()) -> Plan:

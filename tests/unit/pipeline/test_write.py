@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import pickle
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from eventlake.pipeline import write as module
 from eventlake.pipeline.evolve import Growth, evolve
 from eventlake.pipeline.read import ChunkMeta, ReadJob, ReadResult, read_task
 from eventlake.pipeline.write import (
+    OVERHEAD,
     UNIT,
     Unit,
     WriteJob,
@@ -77,7 +79,7 @@ def test_tasks_have_every_unit_once_and_the_largest_comes_first(
     units = list(plan_units(GROWTH, found, BY_HOUR))
     tasks = plan_tasks(units, parallelism)
     assert Counter(map(id, (unit for task in tasks for unit in task))) == Counter(map(id, units))
-    sizes = [sum(unit.bytes for unit in task) for task in tasks]
+    sizes = [sum(unit.bytes + OVERHEAD for unit in task) for task in tasks]
     assert sizes == sorted(sizes, reverse=True)
     assert all(tasks)
     target = min(UNIT, sum(sizes) // (4 * parallelism) + 1)
@@ -113,9 +115,10 @@ def test_a_large_partition_is_cut_by_size() -> None:
 
 def write_all(store: Store, results: ReadResult) -> WriteResult:
     schema = new_table("t", Call.TRACK, Naming.WAREHOUSE)
-    seen = (one for meta in results.chunks for one in meta.seen)
-    units = list(plan_units(evolve(schema, seen, 2000), results.chunks, BY_HOUR))
-    job = WriteJob(store, "stage", BY_HOUR, plan_tasks(units, 2), tuple(results.quarantine))
+    growth = evolve(schema, results.seen["t"], 2000)
+    tasks = plan_tasks(plan_units(growth, results.chunks, BY_HOUR), 2)
+    packed = tuple(pickle.dumps(task) for task in tasks)
+    job = WriteJob(store, "stage", BY_HOUR, packed, tuple(results.quarantine))
     written = WriteResult()
     for number in range(len(job.tasks) + 1):
         result = msgspec.json.decode(write_task(job, number), type=WriteResult)
@@ -145,7 +148,7 @@ def read(tmp_path: Path) -> tuple[Store, ReadResult]:
         stage="stage",
         run_id=str(tmp_path),
         settings=source_settings(source="web"),
-        tables={},
+        known={},
         suppressed=frozenset(),
         files=tuple(uris),
         groups=(range(2),),
@@ -221,3 +224,18 @@ def test_files_are_zstd_with_times_in_utc_microseconds(read: tuple[Store, ReadRe
     assert received.physical_type == "INT64"
     stamp = json.loads(received.logical_type.to_json())
     assert (stamp["isAdjustedToUTC"], stamp["timeUnit"]) == (True, "microseconds")
+
+
+def test_every_file_is_settled_on_disk_once_it_is_whole(
+    read: tuple[Store, ReadResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, results = read
+    settled = {}
+
+    def settle(store: Store, path: str) -> None:
+        settled[path] = len(store.read(path))
+
+    monkeypatch.setattr(Store, "settle", settle)
+    written = write_all(store, results)
+    assert settled.pop(written.quarantine)
+    assert settled == {file.path: file.bytes for file in written.files}
