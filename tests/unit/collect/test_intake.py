@@ -1,0 +1,149 @@
+"""Bodies turned into lines."""
+
+import json
+from typing import Any
+
+import pytest
+
+from eventlake.collect.intake import Taken, mended, open_batch, open_single, take_batch, take_single
+from eventlake.collect.limits import MAX_EVENT
+from eventlake.collect.refusal import Refusal
+from eventlake.collect.stamp import Arrival
+from eventlake.kernels.route import examine
+
+ARRIVAL = Arrival(1_794_736_800_000_000, "web")
+
+
+def single(body: bytes, call: str = "track", suppressed: frozenset[str] = frozenset()) -> Taken:
+    head = open_single(body)
+    head.type = call
+    return take_single(head, body, suppressed, ARRIVAL)
+
+
+def batch(*events: Any, suppressed: frozenset[str] = frozenset(), **shared: Any) -> Taken:
+    body = json.dumps({"batch": events, **shared}).encode()
+    return take_batch(open_batch(body), suppressed, ARRIVAL)
+
+
+def test_a_line_is_what_a_load_takes_for_an_event() -> None:
+    (line,) = single(b'{"userId":"u","event":"Hello"}').lines
+    assert line.endswith(b"}\n")
+    assert examine(line[:-1]).event == "Hello"
+
+
+def test_the_path_decides_the_type() -> None:
+    (line,) = single(b'{"userId":"u","type":"track"}', "page").lines
+    assert json.loads(line)["type"] == "page"
+
+
+def test_pretty_printed_events_are_one_line() -> None:
+    (line,) = single(b'{"userId":"u",\r\n "event":"x", "properties":{\n"a":\n1}}').lines
+    assert line.count(b"\n") == 1
+    assert b"\r" not in line
+
+
+def test_a_bad_neighbour_harms_nobody() -> None:
+    taken = batch({"type": "page", "userId": "u"}, 5, {"type": "page"}, {"type": "x"})
+    assert len(taken.lines) == 1
+    reasons = ["event_not_object", "no_user_anon_id", "type_not_valid"]
+    assert sorted(taken.reasons) == reasons
+    assert [json.loads(line)["reason"] for line in taken.rejected] == reasons
+    assert json.loads(taken.rejected[0])["event"] == 5
+
+
+def test_a_large_event_in_a_batch_is_kept_aside() -> None:
+    large = {"type": "page", "userId": "u", "properties": {"a": "x" * MAX_EVENT}}
+    taken = batch(large, {"type": "page", "userId": "u"})
+    assert taken.reasons == {"event_too_large": 1}
+    assert json.loads(taken.rejected[0])["event"] == large
+    assert len(taken.lines) == 1
+
+
+def test_no_line_holds_a_write_key() -> None:
+    good = {"type": "page", "userId": "u", "writeKey": "secret"}
+    taken = batch(good, {"type": "page", "writeKey": "secret"}, writeKey="secret")
+    assert b"secret" not in b"".join(taken.lines + taken.rejected)
+    hidden = single(b'{"write\\u004bey":"secret"}')
+    assert len(hidden.rejected) == 1
+    assert b"secret" not in hidden.rejected[0]
+
+
+@pytest.mark.parametrize("user", ["u1", 5])
+def test_suppressed_people_leave_only_a_count(user: object) -> None:
+    people = frozenset(("u1", "5"))
+    taken = batch(
+        {"type": "page", "userId": user}, {"type": "page", "userId": "x"}, suppressed=people
+    )
+    assert (taken.suppressed, len(taken.lines), taken.rejected) == (1, 1, [])
+
+
+def test_what_suppressed_people_send_is_not_kept_as_rejected_either() -> None:
+    people = frozenset(("u1",))
+    bad = {"type": "nothing", "userId": "u1"}
+    large = {"type": "page", "userId": "u1", "properties": {"a": "x" * MAX_EVENT}}
+    taken = batch(bad, large, suppressed=people)
+    assert (taken.suppressed, taken.lines, taken.rejected) == (2, [], [])
+
+
+def test_a_load_would_quarantine_what_is_too_deep_so_it_is_rejected() -> None:
+    deep = b'{"userId":"u","event":"x","properties":{"a":' + b"[" * 99 + b"]" * 99 + b"}}"
+    assert single(deep).reasons == {"too_deep": 1}
+    wide = b'{"userId":"u","event":"x","properties":{"a":[' + b"[]," * 200 + b"[]]}}"
+    assert len(single(wide).lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "body"),
+    [
+        ("not_json", b""),
+        ("not_json", b"hello"),
+        ("not_json", b'{"a":NaN}'),
+        ("not_json", b'{"a":"\xff"}'),
+        ("not_json", b'{"a":1} {}'),
+        ("invalid_request", b"5"),
+        ("invalid_request", b"[]"),
+        ("too_deep", b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}"),
+        ("event_too_large", b'{"a":"' + b"x" * MAX_EVENT + b'"}'),
+    ],
+)
+def test_a_single_that_cannot_be_read_is_refused(code: str, body: bytes) -> None:
+    with pytest.raises(Refusal) as refused:
+        open_single(body)
+    assert (refused.value.status, refused.value.code) == (400, code)
+
+
+@pytest.mark.parametrize(
+    ("code", "body"),
+    [
+        ("invalid_request", b"{}"),
+        ("invalid_request", b'{"batch":{}}'),
+        ("invalid_request", b'{"batch":null}'),
+        ("context_too_large", b'{"batch":[1,2,3],"context":{"a":"' + b"x" * 700_000 + b'"}}'),
+        ("batch_too_long", b'{"batch":[' + b"1," * 2500 + b"1]}"),
+    ],
+)
+def test_a_batch_that_is_none_is_refused(code: str, body: bytes) -> None:
+    with pytest.raises(Refusal) as refused:
+        open_batch(body)
+    assert (refused.value.status, refused.value.code) == (400, code)
+
+
+def test_the_longest_batch_is_taken() -> None:
+    assert len(batch(*[{"type": "page", "userId": "u"}] * 2500).lines) == 2500
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (rb'"\ud83d"', rb'"\ufffd"'),
+        (rb'"\ud83d\ude00"', rb'"\ud83d\ude00"'),
+        (rb'"\ude00\ud83d"', rb'"\ufffd\ufffd"'),
+        (rb'"\\ud83d"', rb'"\\ud83d"'),
+        (rb'"\uD83Dx"', rb'"\ufffdx"'),
+        (rb'"\\\ud83d\n"', rb'"\\\ufffd\n"'),
+        (rb'"\ud7ff"', rb'"\ud7ff"'),
+    ],
+)
+def test_half_an_emoji_becomes_the_replacement_character(text: bytes, wanted: bytes) -> None:
+    assert mended(text) == wanted
+    json.loads(mended(text))

@@ -1,0 +1,74 @@
+"""A source's own file, its people, its settings."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from eventlake.collect.keys import Gate
+from eventlake.collect.source import Watched, archive_folder, people, settings_for, source_gate
+from eventlake.errors import InvalidSettings
+from eventlake.ledger import Ledger
+from eventlake.model.commit import Commit, Counts
+from eventlake.model.settings import source_settings
+from eventlake.stores import Store
+
+
+def test_a_key_is_made_once_and_kept_from_others(tmp_path: Path) -> None:
+    path = tmp_path / "source.json"
+    first = source_gate(path)
+    assert len(first.write_key) >= 32
+    assert source_gate(path) == first
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [file.name for file in tmp_path.iterdir()] == ["source.json"]
+
+
+def test_a_source_can_be_disabled(tmp_path: Path) -> None:
+    path = tmp_path / "source.json"
+    path.write_text('{"write_key":"k","enabled":false}')
+    assert not source_gate(path).enabled
+    assert not source_gate(path, "given").enabled
+    path.write_text('{"enabled":false}')
+    assert source_gate(path, "given") == Gate("given", enabled=False)
+    with pytest.raises(InvalidSettings, match="has no write_key"):
+        source_gate(path)
+
+
+def test_a_given_key_is_written_nowhere(tmp_path: Path) -> None:
+    assert source_gate(tmp_path / "source.json", "given") == Gate("given")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_broken_file_is_named_and_its_content_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "source.json"
+    path.write_text('{"write_key":"secret"')
+    with pytest.raises(InvalidSettings, match=r"source\.json") as refused:
+        source_gate(path)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    path = tmp_path / "people"
+    path.write_text("a\n\n b \n")
+    watched = Watched(path)
+    assert [watched.changed(), watched.changed()] == [True, False]
+    assert people(path) == {"a", "b"}
+    os.utime(path, (5, 5))
+    assert watched.changed()
+    path.unlink()
+    assert not watched.changed()
+    assert not Watched(None).changed()
+
+
+def test_settings_are_the_given_then_the_last_then_the_defaults(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    assert settings_for(store, "web") == source_settings(source="web")
+    last = source_settings(source="web", source_id="id-1", naming="native", dedup_days=3)
+    Ledger(store, "id-1").append(
+        1, Commit(run_id="1793500000000000000", settings=last, inputs=(), counts=Counts())
+    )
+    assert settings_for(store, "web") == last
+    assert settings_for(store, "id-1") == last
+    changed = settings_for(store, "web", dedup_days=1, naming=None)
+    assert (changed.dedup_days, changed.naming) == (1, "native")
+    assert archive_folder(last) == "segment-logs/id-1"
