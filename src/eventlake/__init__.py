@@ -3,6 +3,7 @@
 import eventlake
 
 eventlake.load(["raw/"], lake="./lake", settings=eventlake.source_settings(source="web"))
+eventlake.sync("web", lake="./lake")  # what `eventlake serve` has archived since
 eventlake.open_lake("./lake").query("select count(*) from web.order_completed")
 """
 
@@ -10,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from eventlake.api import Lake, LoadResult, load, open_lake
+    from eventlake.api import Lake, LoadResult, load, open_lake, sync
     from eventlake.errors import EventLakeError
     from eventlake.model.settings import SourceSettings, source_settings
 
@@ -22,6 +23,7 @@ __all__ = [
     "load",
     "open_lake",
     "source_settings",
+    "sync",
 ]
 
 _HOMES = {

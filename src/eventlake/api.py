@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from pydantic import Field
 
 from eventlake import archive
+from eventlake.collect.source import archive_folder, settings_for
 from eventlake.errors import EventLakeError, Internal, InvalidSettings
 from eventlake.kernels.cast import ARROW
 from eventlake.kernels.times import parse_times
@@ -36,7 +37,8 @@ from eventlake.pipeline.plan import (
     recover,
     warnings,
 )
-from eventlake.pipeline.sync import Run, sync
+from eventlake.pipeline.sync import Run
+from eventlake.pipeline.sync import sync as run_sync
 from eventlake.ports import Progress, Silent
 from eventlake.query import QueryTable, run_query, run_spark_query
 from eventlake.runners.local import LocalRunner, log_path
@@ -105,6 +107,37 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
     return _result(commit, finished, said, run.timings)
 
 
+def sync(
+    source: str,
+    *,
+    lake: str | Path,
+    changes: Mapping[str, object] | None = None,
+    master: str = "local[*]",
+    suppressed: Iterable[str] = (),
+    progress: Progress | None = None,
+) -> LoadResult:
+    """Land what the source's archive has got since the last time.
+
+    Settings are those of the last load with `changes` on top; a first one begins from the defaults.
+    """
+    store = local_lake(lake).store
+    settings = settings_for(store, source, **changes or {})
+    return load(
+        _days(Path(store.root) / archive_folder(settings)),
+        lake=lake,
+        settings=settings,
+        master=master,
+        suppressed=suppressed,
+        progress=progress,
+    )
+
+
+def _days(folder: Path) -> list[Path]:
+    """The day folders of an archive; what a collector is still writing is beside them."""
+    below = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [day for day in below if day.is_dir() and not day.name.startswith(".")]
+
+
 def _nothing(files: int) -> str:
     if not files:
         return "nothing to load: no raw logs (.gz, .zst, .json, .jsonl, .ndjson, .log) were found"
@@ -113,7 +146,7 @@ def _nothing(files: int) -> str:
 
 def _guarded(run: Run) -> tuple[Commit, Finished]:
     try:
-        return sync(run)
+        return run_sync(run)
     except EventLakeError as problem:
         if isinstance(problem, Internal):
             raise Internal(f"{problem}; Spark's log is {log_path()}") from problem

@@ -19,6 +19,7 @@ def test_what_is_public() -> None:
         "load",
         "open_lake",
         "source_settings",
+        "sync",
     ]
 
 

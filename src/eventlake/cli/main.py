@@ -7,7 +7,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -16,6 +16,7 @@ from eventlake.cli.failures import FAILED, FINISHED, PARTIAL, guarded
 from eventlake.cli.options import (
     LAKE,
     AsJson,
+    CollectOptions,
     LakeRoot,
     Quiet,
     RunOptions,
@@ -26,6 +27,9 @@ from eventlake.cli.options import (
 )
 from eventlake.cli.progress import progress
 from eventlake.cli.rows import Form, objects_of, records, to_json
+
+if TYPE_CHECKING:
+    from eventlake.api import LoadResult
 
 EXIT_CODES = {"failed": FAILED, "partial": PARTIAL}
 
@@ -99,6 +103,9 @@ def load(
     ],
     source: SourceOptions,
     run: RunOptions,
+    keep_raw: Annotated[
+        bool, typer.Option("--keep-raw", help="Copy the files into the lake's archive first.")
+    ] = False,
 ) -> None:
     """Land raw events as typed tables.
 
@@ -114,13 +121,60 @@ def load(
             lake=run.lake,
             settings=settings,
             master=run.master,
-            keep_raw=run.keep_raw,
+            keep_raw=keep_raw,
             suppressed=suppressed,
             progress=steps,
         )
+    _show_load(result, run)
+
+
+def _show_load(result: "LoadResult", run: RunOptions) -> None:
     show.answer(result, run.as_json, show.load_summary if run.quiet else show.load_result)
     show.load_remark(result)
     raise typer.Exit(EXIT_CODES.get(result.status, FINISHED))
+
+
+@app.command()
+@gathered
+def serve(
+    source: Source,
+    options: CollectOptions,
+    lake: LakeRoot = LAKE,
+    as_json: AsJson = False,
+) -> None:
+    """Take events from Segment's SDKs into the raw archive.
+
+    Answers the Segment tracking API; an event is acknowledged when it is on disk. `eventlake sync`
+    lands what has been archived. Stops on SIGTERM, with everything archived.
+    """
+    with show.needs("collect"):
+        from eventlake.collect.server import serve as collect
+    collect(
+        options.collector(source, lake),
+        lambda ready: show.answer(ready, as_json, show.listening),
+    )
+
+
+@app.command()
+@gathered
+def sync(context: typer.Context, source: SourceOptions, run: RunOptions) -> None:
+    """Land what a source's archive has got since the last time.
+
+    Options that are not given stay as the source's last load had them.
+    """
+    changes, suppressed = source.changes(context), run.suppressed()
+    from eventlake import api
+
+    with progress(run.quiet) as steps:
+        result = api.sync(
+            source.source,
+            lake=run.lake,
+            changes=changes,
+            master=run.master,
+            suppressed=suppressed,
+            progress=steps,
+        )
+    _show_load(result, run)
 
 
 @app.command()

@@ -13,6 +13,7 @@ from eventlake.model.layout import DatePartition
 from eventlake.model.naming import Naming
 
 if TYPE_CHECKING:
+    from eventlake.collect.server import Collector
     from eventlake.model.settings import SourceSettings
     from eventlake.sample import SampleSpec
 
@@ -23,6 +24,16 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and n
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress and no table.")]
 LakeRoot = Annotated[str, typer.Option(help="The lake's root folder.")]
 Source = Annotated[str, typer.Option(help="The source's slug or id.")]
+
+
+Suppress = Annotated[
+    Path | None,
+    typer.Option(
+        help="A file of user ids, one a line, whose events are not stored.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
 
 
 def gathered(command: Callable[..., None]) -> Callable[..., None]:
@@ -100,9 +111,24 @@ class SourceOptions:
         """The settings, checked; a wrong one is named."""
         from eventlake.model.settings import source_settings
 
+        return source_settings(**self.values())
+
+    def values(self) -> dict[str, object]:
+        """The options by the names that the settings have."""
         given = asdict(self)
         skipped = given.pop("skip_event")
-        return source_settings(**given, skip_events=tuple(skipped or ()))
+        return {**given, "skip_events": tuple(skipped or ())}
+
+    def changes(self, context: typer.Context) -> dict[str, object]:
+        """Only what the user said himself; the rest stays as it was."""
+        said = {name for name in context.params if _was_said(context, name)}
+        said = {"skip_events" if name == "skip_event" else name for name in said - {"source"}}
+        return {name: value for name, value in self.values().items() if name in said}
+
+
+def _was_said(context: typer.Context, name: str) -> bool:
+    origin = context.get_parameter_source(name)
+    return origin is not None and origin.name != "DEFAULT"
 
 
 @dataclass(frozen=True)
@@ -110,18 +136,8 @@ class RunOptions:
     """How a load runs and what it says."""
 
     lake: LakeRoot = LAKE
-    suppress: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file of user ids, one a line, whose events are not stored.",
-            exists=True,
-            dir_okay=False,
-        ),
-    ] = None
+    suppress: Suppress = None
     master: Annotated[str, typer.Option(help="The Spark master.")] = "local[*]"
-    keep_raw: Annotated[
-        bool, typer.Option("--keep-raw", help="Copy the files into the lake's archive first.")
-    ] = False
     as_json: AsJson = False
     quiet: Quiet = False
 
@@ -131,6 +147,56 @@ class RunOptions:
             return []
         lines = self.suppress.read_text("utf-8-sig").splitlines()
         return [line.strip() for line in lines if line.strip()]
+
+
+@dataclass(frozen=True)
+class CollectOptions:
+    """Where a collector listens and when it seals."""
+
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1"
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes a free one.")
+    ] = 8400
+    write_key: Annotated[
+        str | None,
+        typer.Option(
+            envvar="EVENTLAKE_WRITE_KEY",
+            help="The key that senders use.",
+            show_default="made at the first start and kept beside the spool",
+        ),
+    ] = None
+    source_id: Annotated[
+        str | None, typer.Option(help="The source's id.", show_default="the slug")
+    ] = None
+    suppress: Suppress = None
+    spool: Annotated[
+        Path | None, typer.Option(help="A local folder for the spool.", show_default="in the lake")
+    ] = None
+    seal_mb: Annotated[
+        float, typer.Option(min=0.001, help="Megabytes after which the spool goes to the archive.")
+    ] = 64.0
+    seal_seconds: Annotated[
+        float, typer.Option(min=0.1, help="Seconds after which the spool goes to the archive.")
+    ] = 60.0
+
+    def collector(self, source: str, lake: str) -> "Collector":
+        """All that the server is told, checked."""
+        from eventlake.collect.limits import Limits
+        from eventlake.collect.server import Collector
+        from eventlake.collect.source import settings_for
+        from eventlake.stores import open_store
+
+        store = open_store(lake, make=True)
+        return Collector(
+            store=store,
+            settings=settings_for(store, source, source_id=self.source_id),
+            host=self.host,
+            port=self.port,
+            write_key=self.write_key,
+            suppress=self.suppress,
+            spool=self.spool,
+            limits=Limits(int(self.seal_mb * (1 << 20)), self.seal_seconds),
+        )
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from itertools import islice
 from operator import itemgetter
@@ -14,11 +15,13 @@ from rich.table import Table
 
 from eventlake.cli import rows
 from eventlake.cli.rows import Form
+from eventlake.errors import InvalidSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from eventlake.api import LoadResult, TableInfo
+    from eventlake.collect.server import Ready
     from eventlake.model.commit import Counts, TableCommit
     from eventlake.model.schema import Column
     from eventlake.sample import SampleSummary
@@ -49,11 +52,12 @@ class Described(Protocol):
 
 
 def answer(value: object, as_json: bool, shown: Shown) -> None:
-    """One value on stdout: as JSON, or the way that `shown` prints it."""
+    """One value on stdout at once: as JSON, or the way that `shown` prints it."""
     if as_json:
         write(rows.to_json(value))
     else:
         shown(value)
+    sys.stdout.flush()
 
 
 def write(line: str) -> None:
@@ -62,6 +66,28 @@ def write(line: str) -> None:
 
 def remark(line: str) -> None:
     sys.stderr.write(f"{line}\n")
+
+
+@contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Say which extra to install when an import inside fails."""
+    try:
+        yield
+    except ModuleNotFoundError as problem:
+        raise InvalidSettings(
+            f"{problem.name} is not installed: pip install 'eventlake[{extra}]'"
+        ) from problem
+
+
+# A collector
+
+
+def listening(ready: "Ready") -> None:
+    """Where to send events, and a line to try it with."""
+    event = '{"userId":"u1","event":"Hello"}'
+    write(f"listening on {ready.url}")
+    write(f"write key: {ready.write_key}")
+    write(f"try: curl -u {ready.write_key}: -d '{event}' {ready.url}/v1/track")
 
 
 # A load

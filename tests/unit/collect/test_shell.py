@@ -1,0 +1,74 @@
+"""The two commands: what they tell the code behind them."""
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from eventlake.cli import show
+from eventlake.cli.main import main
+from eventlake.collect import server
+from eventlake.collect.server import Collector, Ready
+from eventlake.errors import InvalidSettings
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What `sync` asks the API for."""
+    heard: dict[str, Any] = {}
+
+    def sync(source: str, **options: Any) -> Any:
+        heard.update(options, source=source)
+        return SimpleNamespace(status="nothing", already_loaded=0, passed_over=(), warnings=())
+
+    module = ModuleType("eventlake.api")
+    module.sync = sync  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "eventlake.api", module)
+    monkeypatch.setattr("eventlake.api", module, raising=False)
+    return heard
+
+
+def test_sync_changes_only_what_was_said(asked: dict[str, Any]) -> None:
+    assert main(["sync", "--source", "web", "--quiet"]) == 0
+    assert (asked["source"], asked["changes"], asked["lake"]) == ("web", {}, "lake")
+    said = ["--dedup-days", "3", "--skip-event", "Tick", "--naming", "native", "--lake", "here"]
+    assert main(["sync", "--source", "web", "--quiet", *said]) == 0
+    assert asked["changes"] == {"dedup_days": 3, "skip_events": ("Tick",), "naming": "native"}
+    assert asked["lake"] == "here"
+
+
+def test_serve_tells_the_server_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heard: list[Collector] = []
+
+    def serve(collector: Collector, on_ready: Any) -> None:
+        heard.append(collector)
+        on_ready(Ready(url="http://127.0.0.1:8400", write_key="k"))
+
+    monkeypatch.setattr(server, "serve", serve)
+    people = tmp_path / "people"
+    people.touch()
+    options = ["--write-key", "k", "--seal-mb", "0.5", "--seal-seconds", "9", "--source-id", "id"]
+    options += ["--spool", str(tmp_path / "spool"), "--suppress", str(people)]
+    assert main(["serve", "--source", "web", "--lake", str(tmp_path / "lake"), *options]) == 0
+    (told,) = heard
+    assert (told.host, told.port, told.write_key) == ("127.0.0.1", 8400, "k")
+    assert (told.limits.seal_bytes, told.limits.seal_seconds) == (1 << 19, 9.0)
+    assert told.archive == "segment-logs/id"
+    assert told.spool_root == tmp_path / "spool" / "id"
+    assert "'k'" not in repr(told)
+    out = capsys.readouterr().out.splitlines()
+    assert out[:2] == ["listening on http://127.0.0.1:8400", "write key: k"]
+    assert out[2].startswith("try: curl -u k: -d ")
+    assert main(["serve", "--source", "web", "--lake", str(tmp_path / "lake"), "--json"]) == 0
+    ready = {"url": "http://127.0.0.1:8400", "write_key": "k"}
+    assert json.loads(capsys.readouterr().out) == ready
+
+
+def test_a_missing_extra_is_named() -> None:
+    with pytest.raises(InvalidSettings, match=r"eventlake\[collect\]"), show.needs("collect"):
+        raise ModuleNotFoundError(name="uvicorn")
