@@ -1,0 +1,85 @@
+"""A collector as a process of its own, and what it archived."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+KEY = "a-write-key-that-nobody-may-see"
+
+
+@dataclass
+class Server:
+    """A running collector."""
+
+    url: str
+    process: "subprocess.Popen[str]"
+    log: Path
+
+    def post(self, path: str, value: Any, key: str = KEY, **more: Any) -> httpx.Response:
+        return httpx.post(self.url + path, json=value, auth=(key, ""), timeout=10, **more)
+
+    def metrics(self) -> dict[str, float]:
+        lines = httpx.get(self.url + "/metrics").text.splitlines()
+        pairs = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+        return {name.removeprefix("eventlake_collect_"): float(value) for name, _, value in pairs}
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(10)
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(30)
+
+
+@contextmanager
+def serving(lake: Path, *options: str, key: str | None = KEY) -> Iterator[Server]:
+    """A collector on a free port, ended with the block whatever happens in it."""
+    command = [sys.executable, "-m", "eventlake.cli.main", "serve", "--source", "web"]
+    command += ["--lake", str(lake), "--port", "0", *options]
+    environment = {**os.environ, **({"EVENTLAKE_WRITE_KEY": key} if key else {})}
+    log = lake.with_name(f"{lake.name}.log")
+    with (
+        log.open("a") as errors,
+        subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
+        ) as process,
+    ):
+        try:
+            assert process.stdout
+            first = process.stdout.readline()
+            assert first.startswith("listening on "), log.read_text()
+            yield Server(first.split()[-1], process, log)
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def archived(lake: Path, pattern: str = "*/*.gz") -> list[dict[str, Any]]:
+    """Every event in the archive of the source, a file at a time."""
+    files = sorted((lake / "segment-logs" / "web").glob(pattern))
+    return [json.loads(line) for file in files for line in gzip.open(file).read().splitlines()]
+
+
+def rejected(lake: Path) -> list[dict[str, Any]]:
+    return archived(lake, ".rejected/*/*.gz")
+
+
+def spooled(lake: Path) -> list[Path]:
+    """The segments that are not in the archive."""
+    return sorted((lake / "segment-logs" / "web" / ".spool").rglob("*.open"))
+
+
+def event(number: int, **more: Any) -> dict[str, Any]:
+    return {"userId": "u", "event": "Hello", "messageId": f"m{number}", **more}

@@ -1,0 +1,193 @@
+"""Segment's own SDKs send every call to a running collector; what they were told arrives."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from eventlake import api
+from eventlake.cli.main import main
+from eventlake.model.types import timestamp
+from tests.collect.flaky import flaky
+from tests.collect.servers import KEY, archived, serving
+
+ROOT = Path(__file__).parents[2]
+SDK, SDK_VERSION = "@segment/analytics-node", "3.1.0"
+WHEN = "2026-11-14T08:30:00.250+00:00"
+CONTEXT = {"ip": "198.51.100.4", "locale": "de-AT", "app": {"name": "Shop", "version": "1.10"}}
+
+HOME = {"name": "Home", "category": "Docs"}
+
+Send = Callable[[str, list[dict[str, Any]]], None]
+
+
+def call(kind: str, **more: Any) -> dict[str, Any]:
+    common = {"userId": f"user-{kind}", "anonymousId": "anon-1", "context": CONTEXT}
+    return {"type": kind, **common, "integrations": {"All": True}, "timestamp": WHEN, **more}
+
+
+CALLS = [
+    call("track", event="Order Completed", properties={"total": 12.5, "n": 3, "tags": ["a", "ü"]}),
+    call("identify", traits={"email": "ada@example.com", "address": {"city": "Wien"}}),
+    # The Node SDK repeats name and category in the properties, so that all are told to.
+    call("page", **HOME, properties={**HOME, "path": "/", "ok": True}),
+    call("screen", **HOME, properties={**HOME, "width": 320}),
+    call("group", groupId="group-1", traits={"plan": "Enterprise", "seats": 5}),
+    {
+        key: value
+        for key, value in call("alias", previousId="old-1").items()
+        if key != "anonymousId"
+    },
+]
+
+
+def many(count: int) -> list[dict[str, Any]]:
+    return [call("track", event="Tick", properties={"number": n}) for n in range(count)]
+
+
+@pytest.fixture(scope="module")
+def packages() -> Path:
+    """Segment's Node SDK, installed once into a cache that is not the repository's."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "eventlake-tests"
+    folder = caches / f"analytics-node-{SDK_VERSION}"
+    problem = None if folder.is_dir() and shutil.which("node") else install(folder)
+    if problem and os.environ.get("CI") == "true":
+        pytest.fail(f"{SDK} is needed in CI: {problem}")
+    if problem:
+        pytest.skip(f"{SDK} cannot be had here: {problem}")
+    return folder
+
+
+def install(folder: Path) -> str | None:
+    """Why it cannot be; a folder of that name is always a whole one."""
+    if not (shutil.which("node") and shutil.which("npm")):
+        return "there is no node or no npm"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as new:
+        command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", new]
+        command.append(f"{SDK}@{SDK_VERSION}")
+        npm = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+        if npm.returncode:
+            return npm.stderr
+        with suppress(OSError):  # another run was first
+            Path(new).rename(folder)
+    return None
+
+
+def run(command: list[str], calls: Path, wanted: list[dict[str, Any]]) -> None:
+    calls.write_text(json.dumps(wanted))
+    done = subprocess.run(command, check=False, capture_output=True, cwd=ROOT, timeout=60)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.fixture(params=["python", "python-gzip", "node"])
+def send(request: pytest.FixtureRequest, tmp_path: Path) -> Send:
+    """Lets an SDK make calls against a URL, and returns when it says that all are delivered."""
+    calls = tmp_path / "calls.json"
+
+    def python(url: str, wanted: list[dict[str, Any]]) -> None:
+        how = request.param.rpartition("-")[2]
+        script = [sys.executable, "-m", "tests.collect.sdk_python", url, KEY, str(calls), how]
+        run(script, calls, wanted)
+
+    if request.param != "node":
+        return python
+    folder = request.getfixturevalue("packages")
+
+    def node(url: str, wanted: list[dict[str, Any]]) -> None:
+        script = [str(ROOT / "tests/collect/sdk_node.js"), url, KEY, str(calls), str(folder)]
+        run(["node", *script], calls, wanted)
+
+    return node
+
+
+def test_every_call_arrives_field_by_field(send: Send, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    with serving(lake) as server:
+        send(server.url, CALLS)
+        assert server.metrics()["accepted_total"] == len(CALLS)
+        assert server.stop() == 0
+    events = {event["type"]: event for event in archived(lake)}
+    for wanted in CALLS:
+        check_event(events[wanted["type"]], wanted)
+
+
+def check_event(event: dict[str, Any], wanted: dict[str, Any]) -> None:
+    for name in wanted.keys() - {"timestamp", "context", "integrations"}:
+        assert event[name] == wanted[name], name
+    assert event["context"].items() >= CONTEXT.items()
+    assert "library" in event["context"]
+    assert event["integrations"]["All"] is True
+    assert event["messageId"]
+    assert event["projectId"] == "web"
+    assert "writeKey" not in event
+    check_times(event)
+
+
+def check_times(event: dict[str, Any]) -> None:
+    """The client's clock is ours, so that the corrected time is about what it said."""
+    original, sent = timestamp(event["originalTimestamp"]), timestamp(event["sentAt"])
+    received, when = timestamp(event["receivedAt"]), timestamp(event["timestamp"])
+    assert original == timestamp(WHEN)
+    assert None not in (sent, received, when)
+    assert when == received - (sent - original)  # type: ignore[operator]
+    now = int(datetime.now(UTC).timestamp() * 1e6)
+    assert abs(now - (received or 0)) < timedelta(minutes=1).total_seconds() * 1e6
+
+
+def test_batches_and_retries_lose_nothing(send: Send, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    with serving(lake) as server, flaky(server.url) as line:
+        send(line.url, many(12))
+        assert line.told[:2] == [429, 503]
+        assert server.stop() == 0
+    events = archived(lake)
+    assert {event["properties"]["number"] for event in events} == set(range(12))
+    # What was sent again has its id again: the lake's de-duplication needs nothing else.
+    assert len({event["messageId"] for event in events}) == 12
+    assert len(events) > 12
+
+
+@pytest.mark.spark
+def test_what_an_sdk_sends_lands_in_typed_tables(tmp_path: Path) -> None:
+    lake, calls = tmp_path / "lake", tmp_path / "calls.json"
+    with serving(lake) as server:
+        script = [sys.executable, "-m", "tests.collect.sdk_python", server.url, KEY, str(calls), ""]
+        run(script, calls, CALLS)
+        assert server.stop() == 0
+    command = ["sync", "--source", "web", "--lake", str(lake), "--master", "local[2]", "--quiet"]
+    assert main(command) == 0
+    rows = api.open_lake(lake)
+    (order,) = rows.query(
+        "select user_id, event, total, n, tags, context_app_version, project_id, sent_at, timestamp"
+        " from web.order_completed"
+    ).to_pylist()
+    assert order.pop("sent_at") > order.pop("timestamp")
+    assert {name: str(value) for name, value in order.items()} == {
+        "user_id": "user-track",
+        "event": "Order Completed",
+        "total": "12.500000",
+        "n": "3",
+        "tags": '["a","ü"]',
+        "context_app_version": "1.10",
+        "project_id": "web",
+    }
+    (person,) = rows.query("select user_id, email, address_city from web.identifies").to_pylist()
+    assert list(person.values()) == ["user-identify", "ada@example.com", "Wien"]
+    for table, column, value in [
+        ("pages", "name", "Home"),
+        ("screens", "width", 320),
+        ("groups", "group_id", "group-1"),
+        ("aliases", "previous_id", "old-1"),
+    ]:
+        (row,) = rows.query(f"select {column} from web.{table}").to_pylist()
+        assert row[column] == value

@@ -1,0 +1,41 @@
+"""The API under fire: requests made from its own description, good and bad."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+
+from tests.collect.servers import KEY, serving
+
+EXAMPLES = 12
+
+
+def test_no_request_is_a_server_error(tmp_path: Path) -> None:
+    with serving(tmp_path / "lake") as server:
+        command = [sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json"]
+        limits = [
+            "--max-time",
+            "12",
+            "--max-examples",
+            str(EXAMPLES),
+            "--generation-deterministic",
+            "--no-color",
+        ]
+        checks = ["--checks", "not_a_server_error", "--phases", "coverage,fuzzing"]
+        fuzz = subprocess.run(
+            [*command, *limits, *checks, "--mode", "all", "--auth", f"{KEY}:x"],
+            check=False,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=90,
+        )
+        assert fuzz.returncode == 0, fuzz.stdout
+        counts = server.metrics()
+        assert server.process.poll() is None
+        assert httpx.get(f"{server.url}/health").status_code == 200
+    statuses = {name for name in counts if name.startswith("responses_total")}
+    assert {f'responses_total{{status="{code}"}}' for code in (200, 400, 405)} <= statuses
+    assert not [name for name in statuses if 'status="5' in name]
+    assert counts["accepted_total"] > 0

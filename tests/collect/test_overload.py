@@ -1,0 +1,45 @@
+"""More than a collector can hold: 429 before its memory grows, and 200 again afterwards."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+
+from eventlake.collect.limits import DEFAULTS, MAX_BODY
+from tests.collect.servers import Server, event, serving
+from tests.collect.test_serve import wait_until
+
+HEAD = f"POST /v1/b HTTP/1.1\r\nhost: x\r\ncontent-length: {MAX_BODY}\r\n\r\n".encode()
+CLIENTS = 4 * DEFAULTS.inflight_bytes // MAX_BODY
+"""Four times what may be held."""
+
+
+@contextmanager
+def unfinished(server: Server) -> Iterator[None]:
+    """Many large requests at once, none of which comes to its end."""
+    address = urlsplit(server.url)
+    with ExitStack() as open_now:
+        for _ in range(CLIENTS):
+            client = socket.create_connection((address.hostname, address.port), timeout=5)
+            open_now.enter_context(client)
+            with suppress(OSError):  # a refused one is cut off
+                client.sendall(HEAD + b" " * (MAX_BODY - 1))
+        yield
+
+
+def test_overload_is_429_and_memory_stays(tmp_path: Path) -> None:
+    with serving(tmp_path / "lake") as server:
+        assert server.post("/v1/track", event(0)).status_code == 200
+        process = psutil.Process(server.process.pid)
+        before = process.memory_info().rss
+        with unfinished(server):
+            wait_until(lambda: server.metrics().get('responses_total{status="429"}', 0) > 0)
+            answer = server.post("/v1/track", event(1, properties={"a": "x" * 20_000}))
+            assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+            assert answer.json()["code"] == "too_many_requests"
+            grown = process.memory_info().rss - before
+        assert grown < 2 * DEFAULTS.inflight_bytes
+        wait_until(lambda: server.post("/v1/track", event(2)).status_code == 200)

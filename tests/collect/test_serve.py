@@ -1,0 +1,170 @@
+"""A running collector from its start to its end."""
+
+import gzip
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+
+from tests.collect.servers import KEY, archived, event, rejected, serving, spooled
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 8.0) -> None:
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_sigterm_drains_seals_and_exits_with_0(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    with serving(lake) as server:
+        assert server.post("/v1/track", event(1)).status_code == 200
+        assert server.post("/v1/track", {"event": "no user"}).status_code == 200
+        assert spooled(lake)
+        assert archived(lake) == []
+        assert server.stop() == 0
+    assert [one["messageId"] for one in archived(lake)] == ["m1"]
+    assert [one["reason"] for one in rejected(lake)] == ["no_user_anon_id"]
+    assert not spooled(lake)
+    (day,) = (p for p in (lake / "segment-logs/web").iterdir() if not p.name.startswith("."))
+    assert int(day.name) % 86_400_000 == 0
+
+
+def test_a_request_that_is_on_its_way_is_answered_before_the_end(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    body = json.dumps(event(1)).encode()
+    with serving(lake) as server:
+
+        def slowly() -> Iterator[bytes]:
+            yield body[:10]
+            server.process.terminate()
+            time.sleep(0.5)
+            yield body[10:]
+
+        answer = httpx.post(f"{server.url}/v1/track", content=slowly(), auth=(KEY, ""))
+        assert answer.status_code == 200
+        assert server.process.wait(30) == 0
+    assert [one["messageId"] for one in archived(lake)] == ["m1"]
+
+
+def test_the_spool_is_sealed_by_age(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    with serving(lake, "--seal-seconds", "1") as server:
+        server.post("/v1/track", event(1))
+        assert server.metrics()["spool_bytes"] > 0
+        wait_until(lambda: len(archived(lake)) == 1)
+        wait_until(lambda: server.metrics()["archive_lag_seconds"] == 0)
+
+
+def test_the_spool_is_sealed_by_size(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    with serving(lake, "--seal-seconds", "600", "--seal-mb", "0.01") as server:
+        server.post("/v1/track", event(1))
+        server.post("/v1/track", event(2, properties={"a": "x" * 12_000}))
+        wait_until(lambda: len(archived(lake)) == 2)
+
+
+def test_two_collectors_share_an_archive(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    with serving(lake) as first, serving(lake) as second:
+        for number in range(10):
+            server = (first, second)[number % 2]
+            assert server.post("/v1/track", event(number)).status_code == 200
+        first.kill()
+        with serving(lake) as third:
+            wait_until(lambda: len(archived(lake)) == 5)
+            assert third.stop() == 0
+        assert second.stop() == 0
+    assert sorted(one["messageId"] for one in archived(lake)) == [f"m{n}" for n in range(10)]
+
+
+def test_a_made_key_stays_and_a_source_can_be_disabled(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    file = lake / "segment-logs/web/.spool/source.json"
+    with serving(lake, key=None) as server:
+        key = json.loads(file.read_text())["write_key"]
+        assert server.process.stdout
+        assert server.process.stdout.readline() == f"write key: {key}\n"
+        line = server.process.stdout.readline()
+        assert f"curl -u {key}:" in line
+        assert server.post("/v1/track", event(1), key=key).status_code == 200
+        server.kill()
+    with serving(lake, key=None) as server:
+        assert server.post("/v1/track", event(2), key=key).status_code == 200
+        file.write_text(json.dumps({"write_key": key, "enabled": False}))
+        wait_until(lambda: server.post("/v1/track", event(3), key=key).status_code == 401)
+        assert server.post("/v1/track", event(3), key=key).json()["code"] == "source_disabled"
+
+
+def test_suppressed_people_are_dropped_at_the_door(tmp_path: Path) -> None:
+    lake, people = tmp_path / "lake", tmp_path / "people.txt"
+    people.write_text("u\n")
+    with serving(lake, "--suppress", str(people)) as server:
+        assert server.post("/v1/track", event(1)).status_code == 200
+        people.write_text("u\nv\n")
+        time.sleep(1.3)
+        assert server.post("/v1/track", event(2, userId="v")).status_code == 200
+        assert server.post("/v1/track", event(3, userId="w")).status_code == 200
+        assert server.metrics()["suppressed_total"] == 2
+        assert server.stop() == 0
+    assert [one["messageId"] for one in archived(lake)] == ["m3"]
+
+
+def test_bodies_of_every_kind_and_the_key_nowhere(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    beacon = json.dumps({**event(2), "writeKey": KEY})
+    packed = gzip.compress(json.dumps({"batch": [{"type": "track", **event(3)}, 5]}).encode())
+    with serving(lake) as server:
+        server.post("/v1/track", event(1, writeKey=KEY))
+        httpx.post(f"{server.url}/v1/t", content=beacon, headers={"content-type": "text/plain"})
+        zipped = {"content-encoding": "gzip"}
+        httpx.post(f"{server.url}/v1/batch", content=packed, headers=zipped, auth=(KEY, ""))
+        server.post("/v1/track", {"writeKey": KEY})
+        server.post("/v1/track", event(9), key=KEY + "!")
+        assert server.metrics()["accepted_total"] == 3
+        assert server.stop() == 0
+        log = server.log.read_text()
+    assert sorted(one["messageId"] for one in archived(lake)) == ["m1", "m2", "m3"]
+    assert len(rejected(lake)) == 2
+    written = [p.read_bytes() for p in lake.rglob("*") if p.is_file()]
+    unpacked = [gzip.decompress(data) for data in written if data[:2] == b"\x1f\x8b"]
+    assert all(KEY.encode() not in data for data in [*written, *unpacked, log.encode()])
+
+
+def test_behind_a_proxy_a_browser_has_its_own_address(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    with serving(lake) as server:
+        headers = {"origin": "https://shop.example", "x-forwarded-for": "203.0.113.9"}
+        assert server.post("/v1/page", {"userId": "u"}, headers=headers).status_code == 200
+        assert server.stop() == 0
+    assert archived(lake)[0]["context"] == {"ip": "203.0.113.9"}
+
+
+def test_a_port_in_use_is_said(tmp_path: Path) -> None:
+    from eventlake.cli.main import main
+
+    with serving(tmp_path / "lake") as server:
+        port = server.url.rpartition(":")[2]
+        lake = str(tmp_path / "other")
+        assert main(["serve", "--source", "web", "--lake", lake, "--port", port]) == 2
+
+
+def test_a_load_of_the_whole_folder_sees_only_sealed_files(tmp_path: Path) -> None:
+    from eventlake.archive import find
+
+    lake = tmp_path / "lake"
+    with serving(lake) as server:
+        server.post("/v1/track", event(1))
+        server.post("/v1/track", {"bad": 1})
+        assert server.stop() == 0
+    with serving(lake) as server:
+        server.post("/v1/track", event(2))
+        server.post("/v1/track", {"bad": 1})
+        found = find([lake])
+        server.kill()
+    names = [one.uri.rpartition("/segment-logs/web/")[2] for one in found.inputs]
+    assert len(names) == 1
+    assert not names[0].startswith(".")
