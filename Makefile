@@ -8,10 +8,10 @@ BENCH_STAMP := $(VENV)/.ready-bench
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup demo test unit lint bench docs
+.PHONY: help setup demo test unit lint bench bench-collect docs
 
 help:  ## these words, one line each
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## make .venv; instant when nothing changed
 
@@ -50,6 +50,9 @@ lint: setup  ## ruff, mypy --strict, the import contracts
 
 bench: setup java $(BENCH_STAMP)  ## the benchmark beside its peers, one table of ratios
 	$(BIN)/python -m bench
+
+bench-collect: setup  ## the collector under load, beside its targets
+	$(BIN)/python -m bench.collect
 
 docs: setup  ## regenerate docs/cli.md and docs/settings.md
 	$(BIN)/python -m eventlake.cli.reference cli > docs/cli.md
