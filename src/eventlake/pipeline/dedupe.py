@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from eventlake.kernels.dedupe import DAY, Ids, find_duplicates
 from eventlake.model.commit import IdFile
-from eventlake.pipeline.read import ID_ROW, ChunkMeta, IdPart, bucket_of
+from eventlake.pipeline.chunks import ID_ROW, ChunkMeta, IdPart, bucket_of
 from eventlake.stores import Store
 
 ROW_GROUP = 128 << 10

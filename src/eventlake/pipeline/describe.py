@@ -9,9 +9,9 @@ from eventlake.model import layout
 from eventlake.model.commit import Commit, Counts, DataFile, IdFile, Move, Plan, TableCommit
 from eventlake.model.naming import Call
 from eventlake.model.schema import new_table
+from eventlake.pipeline.chunks import ChunkMeta, ReadResult
 from eventlake.pipeline.dedupe import DedupeResult
 from eventlake.pipeline.evolve import Growth, with_rescued
-from eventlake.pipeline.read import ChunkMeta, ReadResult
 from eventlake.pipeline.write import WriteResult, Written
 
 

@@ -1,107 +1,30 @@
-"""Read: archive files to chunks. Every event's JSON is parsed once, here."""
+"""Read: archive files to chunks. Every event's JSON is parsed once, here.
+
+A task reads a group of files. A table of which it met few events would make a small chunk, and a
+chunk costs as much as hundreds of events: so these are spilled, and gathered from all the tasks.
+"""
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, groupby
 
 import msgspec
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from eventlake.archive import open_log
-from eventlake.kernels.chunk import Seen, TableReader, add_seen, build_chunk
-from eventlake.kernels.dedupe import hash_ids
-from eventlake.kernels.jsontext import TooDeep
 from eventlake.kernels.lines import Damage, blocks, is_utf8
-from eventlake.kernels.route import LINE_BITS, Pile, Rejected, Router, Rules, split_deep
+from eventlake.kernels.route import LINE_BITS, Event, Pile, Rejected, Router, Rules
 from eventlake.model.naming import Call
-from eventlake.model.schema import budget_used, new_table
-from eventlake.model.settings import SourceSettings
-from eventlake.model.types import Type
+from eventlake.pipeline.chunks import Chunks, ReadJob, ReadResult, Spill
 from eventlake.stores import Store
 
 PILE = 24 << 20
 """Bytes of one table's lines that are parsed at once."""
 PILES = 208 << 20
-"""Bytes of lines that a task holds before it parses them all."""
-SPLIT = 4 << 20
-"""A larger chunk is cut by partition, so that a writer need not read what it does not write."""
-
-
-@dataclass(frozen=True)
-class ReadJob:
-    """What every reading task needs."""
-
-    store: Store
-    stage: str
-    run_id: str
-    settings: SourceSettings
-    known: dict[str, dict[str, Type]]
-    """The tables that are there already: their columns and types."""
-    suppressed: frozenset[str]
-    files: tuple[str, ...]
-    """All the run's files in order: a file is known by its number."""
-    groups: tuple[range, ...]
-    """The files of each task."""
-    buckets: int
-    compression: str | None
-    """How chunks are packed in the stage; not at all where the page cache will hold them."""
-
-
-class ChunkMeta(msgspec.Struct):
-    """Where a chunk lies in the stage, and what the driver must know of it."""
-
-    table: str
-    call: Call
-    object: str
-    offset: int
-    size: int
-    rows: int
-    first: int
-    last: int
-    memory: int = 0
-    """Bytes that it takes in memory; `size` may be of a compressed one."""
-    drops: bytes = b""
-    """The rows that are duplicates, as 32-bit integers; known after de-duplication."""
-
-
-class IdPart(msgspec.Struct):
-    """Where one bucket of a task's message ids lies."""
-
-    bucket: int
-    object: str
-    offset: int
-    rows: int
-    chunk: int
-    """The number of the first chunk these ids speak of."""
-
-
-class ReadResult(msgspec.Struct):
-    """What one task found."""
-
-    chunks: list[ChunkMeta] = []
-    seen: dict[str, list[Seen]] = {}
-    """What each table's chunks, all together, tell of new columns."""
-    ids: list[IdPart] = []
-    quarantine: list[str] = []
-    quarantined: int = 0
-    aside: list[tuple[str, Call, int, int]] = []
-    """Tables with how many of their events were suppressed and skipped."""
-
-
-ID_ROW = np.dtype(
-    [
-        ("high", "<i8"),
-        ("low", "<i8"),
-        ("received", "<i8"),
-        ("place", "<i8"),
-        ("chunk", "<i4"),
-        ("row", "<i4"),
-    ]
-)
+"""Bytes of lines that a task holds before it parses the largest of them."""
+FEW = 1 << 20
+"""Bytes of one table's lines that are left for the gathering."""
 
 
 def read_task(job: ReadJob, number: int) -> bytes:
@@ -109,48 +32,33 @@ def read_task(job: ReadJob, number: int) -> bytes:
     return msgspec.json.encode(_Reading(job, number).run())
 
 
-# A worker process serves many tasks of a run: what it has learnt of a table's kinds it keeps.
-_learnt: dict[str, dict[str, TableReader]] = {}
-
-
-def _readers(run_id: str) -> dict[str, TableReader]:
-    if run_id not in _learnt:
-        _learnt.clear()
-        _learnt[run_id] = {}
-    return _learnt[run_id]
-
-
-@dataclass
 class _Reading:
-    job: ReadJob
-    number: int
-    router: Router = field(init=False)
-    seen: defaultdict[str, dict[str, Seen]] = field(default_factory=lambda: defaultdict(dict))
-    result: ReadResult = field(default_factory=ReadResult)
+    def __init__(self, job: ReadJob, number: int) -> None:
+        skip = frozenset(job.settings.skip_events)
+        rules = Rules(job.settings.naming, job.settings.table_prefix, skip, job.suppressed)
+        self.job, self.number = job, number
+        self.chunks = Chunks(job, number)
+        self.router = Router(rules, rejected=self.chunks.rejected)
 
     def run(self) -> ReadResult:
-        settings = self.job.settings
-        skip = frozenset(settings.skip_events)
-        rules = Rules(settings.naming, settings.table_prefix, skip, self.job.suppressed)
-        self.router = Router(rules)
-        for reader in _readers(self.job.run_id).values():
-            reader.strings.clear()  # a task's result must not lean on another's
         for file in self.job.groups[self.number]:
             self._read_file(file)
-        self._flush(0)
-        self.result.seen = {table: list(found.values()) for table, found in self.seen.items()}
-        self.result.aside = [
+        alone = len(self.job.groups) == 1
+        self._flush(0 if alone else FEW)
+        self._spill()
+        result = self.chunks.done()
+        result.aside = [
             (table, aside.call, aside.suppressed, aside.skipped)
             for table, aside in self.router.aside.items()
         ]
-        return self.result
+        return result
 
     def _read_file(self, file: int) -> None:
         place = (file << LINE_BITS) + 1
         for block in blocks(lambda: open_log(self.job.files[file])):
             if isinstance(block, Damage):
                 damage = Rejected("damaged_file", block.detail, b"", place)
-                self.router.rejected.append(damage)
+                self.chunks.rejected.append(damage)
                 return
             lines = block.split(b"\n")
             self.router.sort(lines, place, is_utf8(block))
@@ -166,164 +74,77 @@ class _Reading:
         return above * 2
 
     def _flush(self, above: int) -> None:
-        """Make chunks of the piles over a size; all of them go into one object."""
-        ready = [
-            (table, pile)
-            for table, pile in sorted(self.router.piles.items())
-            if pile.bytes > above and pile.events
-        ]
-        if ready:
-            self._write_chunks([one for table, pile in ready for one in self._chunks(table, pile)])
-        if self.router.rejected and (above == 0 or _weight(self.router.rejected) > PILE):
-            self._write_quarantine()
-
-    def _chunks(self, table: str, pile: Pile) -> Iterator["_Built"]:
-        reader, events = self._reader(table, pile.call), pile.take()
-        while events:
-            lines, ids, moments, places = zip(*events, strict=True)
-            received = np.array(moments, np.int64)
-            try:
-                chunk = build_chunk(lines, received, reader)
-            except TooDeep:
-                events, deep = split_deep(events)
-                self.router.rejected += deep
-                continue
-            add_seen(chunk.seen, self.seen[table])
-            where = np.array(places, np.int64)
-            built = _Built(table, pile.call, chunk.batch, received, ids, where)
-            yield from _cut(built, self.job.settings)
-            return
-
-    def _reader(self, table: str, call: Call) -> TableReader:
-        readers, settings = _readers(self.job.run_id), self.job.settings
-        if table not in readers:
-            known = self.job.known.get(table)
-            taken = known or new_table(table, call, settings.naming).types
-            readers[table] = TableReader(
-                call,
-                settings.naming,
-                settings.date_partition,
-                known or {},
-                settings.max_columns - budget_used(taken),
-            )
-        return readers[table]
-
-    def _write_chunks(self, built: list["_Built"]) -> None:
-        first = len(self.result.chunks)
-        rows = sum(len(one.received) for one in built)
-        name = f"{self.job.stage}/read/{self.number:06d}-{uuid.uuid4().hex}-{rows}.chunks"
-        options = pa.ipc.IpcWriteOptions(compression=self.job.compression)
-        with self.job.store.writing(name) as file:
-            for one in built:
-                offset = file.tell()
-                with pa.ipc.new_stream(file, one.batch.schema, options=options) as stream:
-                    stream.write_batch(one.batch)
-                self.result.chunks.append(one.meta(name, offset, file.tell() - offset))
-        self._write_ids(built, first)
-
-    def _write_ids(self, built: list["_Built"], first: int) -> None:
-        ids = np.concatenate([_ids(one, number) for number, one in enumerate(built)])
-        buckets = bucket_of(ids["high"], self.job.buckets)
-        order = np.argsort(buckets, kind="stable")
-        ends = np.searchsorted(buckets[order], np.arange(self.job.buckets + 1))
-        name = f"{self.job.stage}/ids/{self.number:06d}-{uuid.uuid4().hex}.ids"
-        self.job.store.write(name, ids[order].tobytes())
-        self.result.ids += [
-            IdPart(bucket, name, int(start) * ID_ROW.itemsize, int(end - start), first)
-            for bucket, (start, end) in enumerate(pairwise(ends))
-            if end > start
-        ]
-
-    def _write_quarantine(self) -> None:
-        rejected = self.router.rejected
-        name = f"{self.job.stage}/quarantine/{self.number:06d}-{uuid.uuid4().hex}.parquet"
-        sink = pa.BufferOutputStream()
-        pq.write_table(_quarantine(rejected, self.job), sink, compression="zstd")
-        self.job.store.write(name, sink.getvalue())
-        self.result.quarantine.append(name)
-        self.result.quarantined += len(rejected)
-        self.router.rejected = []
-
-
-@dataclass
-class _Built:
-    """A chunk on its way to the stage, with the events it was made of."""
-
-    table: str
-    call: Call
-    batch: pa.RecordBatch
-    received: np.ndarray
-    ids: Sequence[str]
-    places: np.ndarray
-
-    def meta(self, name: str, offset: int, size: int) -> ChunkMeta:
-        return ChunkMeta(
-            table=self.table,
-            call=self.call,
-            object=name,
-            offset=offset,
-            size=size,
-            rows=len(self.received),
-            first=int(self.received.min()),
-            last=int(self.received.max()),
-            memory=self.batch.nbytes,
+        """Make chunks of the piles over a size."""
+        self.chunks.add(
+            (table, pile.call, pile.take()) for table, pile in self._piles() if pile.bytes > above
         )
+        self.chunks.reject(PILE)
 
-    def take(self, rows: np.ndarray) -> "_Built":
-        batch = self.batch.take(pa.array(rows))
-        ids = [self.ids[row] for row in rows.tolist()]
-        return _Built(self.table, self.call, batch, self.received[rows], ids, self.places[rows])
+    def _piles(self) -> list[tuple[str, Pile]]:
+        return [(table, pile) for table, pile in sorted(self.router.piles.items()) if pile.events]
 
-
-def _cut(built: _Built, settings: SourceSettings) -> Iterator[_Built]:
-    """A large chunk in pieces that each lie in one partition."""
-    spans = built.received // settings.date_partition.span
-    partitions = np.unique(spans)
-    if built.batch.nbytes <= SPLIT or len(partitions) == 1:
-        yield built
-        return
-    for partition in partitions:
-        yield built.take(np.flatnonzero(spans == partition))
-
-
-def _ids(built: _Built, number: int) -> np.ndarray:
-    ids = np.empty(len(built.received), ID_ROW)
-    ids["high"], ids["low"] = hash_ids(built.ids)
-    ids["received"], ids["place"] = built.received, built.places
-    ids["chunk"], ids["row"] = number, np.arange(len(ids))
-    return ids
+    def _spill(self) -> None:
+        """Leave what is left in the stage, for the gathering."""
+        piles = self._piles()
+        if not piles:
+            return
+        name = f"{self.job.stage}/spill/{self.number:06d}-{uuid.uuid4().hex}"
+        with self.job.store.writing(name) as file:
+            for table, pile in piles:
+                data = msgspec.msgpack.encode(pile.take())
+                spill = Spill(table, pile.call, name, file.tell(), len(data))
+                file.write(data)
+                self.chunks.result.spills.append(spill)
 
 
-def bucket_of(high: np.ndarray, buckets: int) -> np.ndarray:
-    """Which of equal ranges a hash falls into; the ranges are in the order of the hashes."""
-    upper = (high.astype(np.int64) >> 32) + (1 << 31)
-    return (upper * buckets) >> 32
+@dataclass(frozen=True)
+class GatherJob:
+    """What every gathering task needs."""
+
+    read: ReadJob
+    tasks: tuple[tuple[Spill, ...], ...]
+    """The spills of each task; those of one table are next to each other."""
 
 
-def _weight(rejected: list[Rejected]) -> int:
-    return sum(len(one.raw) for one in rejected)
+def plan_gather(found: Iterable[ReadResult], parallelism: int) -> tuple[tuple[Spill, ...], ...]:
+    """What was spilled in tasks of about equal size, all of a table in one."""
+    tables: defaultdict[str, list[Spill]] = defaultdict(list)
+    for result in found:
+        for spill in result.spills:
+            tables[spill.table].append(spill)
+    large_first = sorted(tables.values(), key=lambda spills: -sum(spill.size for spill in spills))
+    count = 2 * parallelism
+    dealt = (large_first[number::count] for number in range(count))
+    return tuple(tuple(chain.from_iterable(hand)) for hand in dealt if hand)
 
 
-QUARANTINE = pa.schema(
-    [
-        ("reason", pa.string()),
-        ("detail", pa.string()),
-        ("raw", pa.binary()),
-        ("file", pa.string()),
-        ("line", pa.int64()),
-        ("run_id", pa.string()),
-    ]
-)
+def gather_task(job: GatherJob, number: int) -> bytes:
+    """Make chunks of what the reading tasks spilled; the result is a `ReadResult` as JSON."""
+    chunks = Chunks(job.read, len(job.read.groups) + number)
+    for batch in _batches(job.tasks[number]):
+        chunks.add(_piles(job.read.store, batch))
+    return msgspec.json.encode(chunks.done())
 
 
-def _quarantine(rejected: list[Rejected], job: ReadJob) -> pa.Table:
-    rejected = sorted(rejected, key=lambda one: one.place)
-    columns = [
-        [one.reason for one in rejected],
-        [one.detail for one in rejected],
-        [one.raw for one in rejected],
-        [job.files[one.place >> LINE_BITS] for one in rejected],
-        [one.place & ((1 << LINE_BITS) - 1) for one in rejected],
-        [job.run_id] * len(rejected),
-    ]
-    return pa.table(columns, schema=QUARANTINE)
+def _batches(spills: Iterable[Spill]) -> Iterator[list[Spill]]:
+    """As many spills at a time as a pile may hold."""
+    batch: list[Spill] = []
+    for spill in spills:
+        if batch and sum(one.size for one in batch) + spill.size > PILE:
+            yield batch
+            batch = []
+        batch.append(spill)
+    if batch:
+        yield batch
+
+
+def _piles(store: Store, batch: list[Spill]) -> Iterator[tuple[str, Call, list[Event]]]:
+    for (table, call), spills in groupby(batch, key=lambda spill: (spill.table, spill.call)):
+        yield table, call, [event for spill in spills for event in _events(store, spill)]
+
+
+_decode = msgspec.msgpack.Decoder(list[Event]).decode
+
+
+def _events(store: Store, spill: Spill) -> list[Event]:
+    return _decode(store.read_range(spill.object, spill.offset, spill.size))

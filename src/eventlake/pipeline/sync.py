@@ -17,12 +17,13 @@ from eventlake.model import layout
 from eventlake.model.commit import Commit, Plan
 from eventlake.model.report import failure_lines, to_lines
 from eventlake.model.schema import new_table
+from eventlake.pipeline.chunks import ReadJob, ReadResult
 from eventlake.pipeline.commit import append
 from eventlake.pipeline.dedupe import DedupeJob, DedupeResult, dedupe_task, drop
 from eventlake.pipeline.describe import Outcome, check_balance, chunks_by_table, describe, landing
 from eventlake.pipeline.evolve import Growth, evolve
 from eventlake.pipeline.finish import Finished, Lake, clean, finish
-from eventlake.pipeline.read import ReadJob, ReadResult, read_task
+from eventlake.pipeline.read import GatherJob, gather_task, plan_gather, read_task
 from eventlake.pipeline.tasks import run_tasks
 from eventlake.pipeline.write import WriteJob, WriteResult, plan_tasks, plan_units, write_task
 from eventlake.ports import Progress, Runner
@@ -118,7 +119,7 @@ def give_up(run: Run, problem: BaseException) -> None:
 
 
 def read(run: Run) -> list[ReadResult]:
-    """Archive files to chunks in the stage, one task per group of files."""
+    """Archive files to chunks in the stage: by groups of files, then what they have few of."""
     plan = run.plan
     job = ReadJob(
         store=run.lake.store,
@@ -133,8 +134,11 @@ def read(run: Run) -> list[ReadResult]:
         compression="lz4" if sum(one.size for one in plan.inputs) > IN_CACHE else None,
     )
     with run.timed("read"):
-        results = run.tasks("read", len(job.groups), partial(read_task, job), 0)
-        return [msgspec.json.decode(result, type=ReadResult) for result in results]
+        answers = run.tasks("read", len(job.groups), partial(read_task, job), 0)
+        found = [msgspec.json.decode(answer, type=ReadResult) for answer in answers]
+        rest = GatherJob(job, plan_gather(found, run.runner.parallelism))
+        answers = run.tasks("read", len(rest.tasks), partial(gather_task, rest), 0)
+        return found + [msgspec.json.decode(answer, type=ReadResult) for answer in answers]
 
 
 def group_files(sizes: Sequence[int], parallelism: int) -> tuple[range, ...]:

@@ -16,8 +16,8 @@ from eventlake.kernels.land import Part, land
 from eventlake.kernels.times import as_micros
 from eventlake.model.layout import DatePartition
 from eventlake.model.schema import TableSchema
+from eventlake.pipeline.chunks import QUARANTINE, ChunkMeta
 from eventlake.pipeline.evolve import Growth
-from eventlake.pipeline.read import QUARANTINE, ChunkMeta
 from eventlake.stores import Store
 
 UNIT = 200 << 20
@@ -233,10 +233,11 @@ class _Files:
         return self._written
 
 
-def _repeating(rows: pa.Table) -> list[str]:
+def _repeating(rows: pa.Table) -> list[str] | bool:
     """The columns that a dictionary makes smaller; for ids, times and few rows it only costs."""
-    texts = [field.name for field in rows.schema if pa.types.is_string(field.type)]
-    return texts[1:] if len(rows) >= FEW else []
+    if len(rows) < FEW:
+        return False
+    return [field.name for field in rows.schema if pa.types.is_string(field.type)][1:]
 
 
 def _join_quarantine(job: WriteJob) -> str:

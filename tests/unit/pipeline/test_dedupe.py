@@ -7,6 +7,7 @@ import pytest
 from eventlake.kernels.dedupe import DAY, Ids, find_duplicates, hash_ids
 from eventlake.model.commit import IdFile
 from eventlake.pipeline import dedupe as module
+from eventlake.pipeline.chunks import ID_ROW, ChunkMeta, IdPart, bucket_of
 from eventlake.pipeline.dedupe import (
     DedupeJob,
     DedupeResult,
@@ -15,7 +16,6 @@ from eventlake.pipeline.dedupe import (
     read_ids,
     write_ids,
 )
-from eventlake.pipeline.read import ID_ROW, ChunkMeta, IdPart, bucket_of
 from eventlake.stores import Store
 
 

@@ -19,8 +19,9 @@ from eventlake.model.naming import Call, Naming
 from eventlake.model.schema import new_table
 from eventlake.model.settings import source_settings
 from eventlake.pipeline import write as module
+from eventlake.pipeline.chunks import ChunkMeta, ReadJob, ReadResult
 from eventlake.pipeline.evolve import Growth, evolve
-from eventlake.pipeline.read import ChunkMeta, ReadJob, ReadResult, read_task
+from eventlake.pipeline.read import read_task
 from eventlake.pipeline.write import (
     OVERHEAD,
     UNIT,

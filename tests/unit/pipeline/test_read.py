@@ -1,0 +1,154 @@
+"""Reading in several tasks: what each has few of is gathered, and nothing is lost or doubled."""
+
+import gzip
+import json
+from collections import Counter
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eventlake.model.naming import Call
+from eventlake.model.settings import source_settings
+from eventlake.pipeline import read
+from eventlake.pipeline.chunks import ID_ROW, ReadJob, ReadResult, Spill
+from eventlake.pipeline.read import GatherJob, gather_task, plan_gather, read_task
+from eventlake.stores import Store
+
+FILES, EVENTS, RARE = 4, 60, 9
+
+
+def line(number: int) -> str:
+    """Every ninth event is of a rare table; one of them nests too deep."""
+    rare = number % RARE == 0
+    properties = "[" * 101 + "]" * 101 if number == RARE else str(number)
+    head = {
+        "type": "track",
+        "event": f"Rare {number % 2}" if rare else "Common",
+        "messageId": f"m{number}",
+        "receivedAt": f"2026-11-01T{number % 3:02}:00:00Z",
+    }
+    return json.dumps(head)[:-1] + f',"properties":{{"n":{properties}}}}}'
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> ReadJob:
+    """Four files of sixty events, a task for each."""
+    uris = []
+    for file in range(FILES):
+        lines = [line(file * EVENTS + n) for n in range(EVENTS)]
+        path = tmp_path / f"{file}.gz"
+        path.write_bytes(gzip.compress("\n".join(lines).encode()))
+        uris.append(path.as_uri())
+    return ReadJob(
+        store=Store(str(tmp_path / "lake")),
+        stage="stage",
+        run_id=str(tmp_path),
+        settings=source_settings(source="web"),
+        known={},
+        suppressed=frozenset(),
+        files=tuple(uris),
+        groups=tuple(range(n, n + 1) for n in range(FILES)),
+        buckets=1,
+        compression=None,
+    )
+
+
+def run(job: ReadJob) -> tuple[list[ReadResult], list[ReadResult]]:
+    """What reading and then gathering found."""
+    found = [decode(read_task(job, number)) for number in range(len(job.groups))]
+    rest = GatherJob(job, plan_gather(found, 1))
+    return found, [decode(gather_task(rest, number)) for number in range(len(rest.tasks))]
+
+
+def decode(answer: bytes) -> ReadResult:
+    return msgspec.json.decode(answer, type=ReadResult)
+
+
+def rows(results: list[ReadResult]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for result in results:
+        for chunk in result.chunks:
+            found[chunk.table] += chunk.rows
+    return found
+
+
+def wanted() -> dict[str, int]:
+    numbers = [n for n in range(FILES * EVENTS) if n != RARE]
+    tables = Counter(f"rare_{n % 2}" if n % RARE == 0 else "common" for n in numbers)
+    return dict(tables)
+
+
+def test_what_tasks_have_few_of_becomes_one_chunk_of_each_table(job: ReadJob) -> None:
+    read_first, gathered = run(job)
+    assert not rows(read_first)
+    assert rows(gathered) == wanted()
+    assert [chunk.table for result in gathered for chunk in result.chunks].count("common") == 1
+
+
+def test_what_they_have_enough_of_they_read_themselves(
+    job: ReadJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read, "FEW", 2000)
+    read_first, gathered = run(job)
+    assert rows(read_first).keys() == {"common"}
+    assert rows(gathered).keys() == {"rare_0", "rare_1"}
+    assert rows([*read_first, *gathered]) == wanted()
+
+
+def test_a_task_that_is_alone_leaves_nothing(job: ReadJob) -> None:
+    read_first, gathered = run(replace(job, groups=(range(FILES),)))
+    assert rows(read_first) == wanted()
+    assert gathered == []
+
+
+def test_the_ids_of_all_events_are_told_with_their_places(job: ReadJob) -> None:
+    _, gathered = run(job)
+    places = []
+    for result in gathered:
+        for part in result.ids:
+            data = job.store.read_range(part.object, part.offset, part.rows * ID_ROW.itemsize)
+            places += np.frombuffer(data, ID_ROW)["place"].tolist()
+    assert len(set(places)) == len(places) == FILES * EVENTS - 1
+
+
+def test_a_line_that_nests_too_deep_is_rejected_when_it_is_gathered(job: ReadJob) -> None:
+    read_first, gathered = run(job)
+    assert sum(result.quarantined for result in read_first) == 0
+    assert sum(result.quarantined for result in gathered) == 1
+
+
+def test_many_spills_of_a_table_are_gathered_in_parts(
+    job: ReadJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read, "PILE", 15_000)
+    monkeypatch.setattr(read, "FEW", 100_000)
+    _, gathered = run(job)
+    assert rows(gathered) == wanted()
+    assert [chunk.table for result in gathered for chunk in result.chunks].count("common") > 1
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.sampled_from("abcdefg"), st.integers(1, 1 << 20)))),
+    st.integers(1, 8),
+)
+def test_every_spill_is_in_one_task_and_those_of_a_table_together(
+    found: list[list[tuple[str, int]]], parallelism: int
+) -> None:
+    results = [
+        ReadResult(spills=[Spill(table, Call.TRACK, f"{n}", 0, size) for table, size in one])
+        for n, one in enumerate(found)
+    ]
+    tasks = plan_gather(results, parallelism)
+    spills = [id(spill) for result in results for spill in result.spills]
+    assert sorted(id(spill) for task in tasks for spill in task) == sorted(spills)
+    tables = [{spill.table for spill in task} for task in tasks]
+    assert sum(map(len, tables)) == len(set().union(*tables))
+    for task in tasks:
+        together = [table for table, _ in groupby(task, key=lambda spill: spill.table)]
+        assert len(together) == len(set(together))
