@@ -95,7 +95,7 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
     if not fresh:
         return LoadResult(status="nothing", message=_nothing(len(found.inputs)), **said)
     inputs = archive.keep(fresh, parts.store, settings.folder) if keep_raw else fresh
-    plan = make_plan(parts, state, settings, inputs)
+    plan = make_plan(state, settings, inputs)
     runner = LocalRunner(master)
     run = Run(parts, ledger, runner, plan, progress, frozenset(suppressed), dead)
     began = perf_counter()

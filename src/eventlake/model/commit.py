@@ -35,7 +35,6 @@ class Plan(Value):
     """Everything a run needs; it reads nothing else."""
 
     run_id: str
-    lake: str
     settings: SourceSettings
     base: int
     """The ledger's last sequence when the run was planned."""

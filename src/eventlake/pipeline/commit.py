@@ -6,6 +6,7 @@ from eventlake.errors import Conflict, InvalidSettings
 from eventlake.kernels.dedupe import Ids, met_before
 from eventlake.ledger import Ledger
 from eventlake.model.commit import Commit, TableCommit
+from eventlake.model.schema import budget_used
 from eventlake.model.settings import FIXED
 from eventlake.pipeline.dedupe import read_ids
 from eventlake.stores import Store
@@ -72,6 +73,9 @@ def rebase(mine: Commit, other: Commit) -> Commit:
         _on_top(done, theirs[done.table.name], other) if done.table.name in theirs else done
         for done in mine.tables
     )
+    for done in tables:
+        if done.new_columns and budget_used(done.table.types) > mine.settings.max_columns:
+            raise _conflict(other, f"took the last columns that {done.table.name} may have")
     # Who was held for dead and has committed after all needs its stage.
     dead = tuple(run_id for run_id in mine.abandons if run_id != other.run_id)
     return mine.model_copy(update={"tables": tables, "abandons": dead})

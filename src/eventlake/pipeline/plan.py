@@ -31,11 +31,10 @@ def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[str, ...]:
     return tuple(dead)
 
 
-def make_plan(lake: Lake, state: State, settings: SourceSettings, inputs: Sequence[Input]) -> Plan:
+def make_plan(state: State, settings: SourceSettings, inputs: Sequence[Input]) -> Plan:
     """A run over files that no commit names yet, with all that is known."""
     return Plan(
         run_id=f"{time.time_ns():019d}",
-        lake=lake.store.root,
         settings=settings,
         base=state.sequence,
         inputs=tuple(inputs),

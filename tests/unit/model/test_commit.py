@@ -98,7 +98,6 @@ def test_json_gives_the_same_commit_back() -> None:
 def test_json_gives_the_same_plan_back() -> None:
     plan = Plan(
         run_id="1",
-        lake="/lake",
         settings=COMMIT.settings,
         base=7,
         inputs=COMMIT.inputs,

@@ -44,11 +44,12 @@ def commit(
     fields = {
         "inputs": (Input(uri=f"file:///{run}.gz", fingerprint="1", size=1),),
         "counts": Counts(),
+        "settings": SETTINGS,
         "ids": (IdFile(path=final, rows=len(kept), first=0, last=0),) if kept else (),
         "moves": (Move(staged=staged, final=final),) if kept else (),
         **fields,
     }
-    return Commit(run_id=run, settings=SETTINGS, **fields)
+    return Commit(run_id=run, **fields)
 
 
 def file(uri: str, **fields: Any) -> tuple[Input, ...]:
@@ -181,6 +182,15 @@ def test_a_column_of_two_types(ledger: Ledger) -> None:
     append(ledger, 0, commit(ledger, "1", tables=(done(("a", Type.STRING)),)))
     with pytest.raises(Conflict, match=r"made orders\.a another type"):
         append(ledger, 0, commit(ledger, "2", tables=(done(A),)))
+
+
+def test_together_they_have_too_many_columns(ledger: Ledger) -> None:
+    tight = source_settings(source="web", max_columns=13)
+    append(ledger, 0, commit(ledger, "1", tables=(done(A),), settings=tight))
+    with pytest.raises(Conflict, match="took the last columns that orders may have"):
+        append(ledger, 0, commit(ledger, "2", tables=(done(B),), settings=tight))
+    same = append(ledger, 0, commit(ledger, "3", tables=(done(A),), settings=tight))
+    assert names(same.tables[0]) == ["a"]
 
 
 def test_tables_that_only_one_touched_stay_as_they_are(ledger: Ledger) -> None:

@@ -41,7 +41,6 @@ def test_many_bytes_make_more_groups_the_same_for_each_core() -> None:
 def plan(size: int, known: tuple[IdFile, ...] = ()) -> Plan:
     return Plan(
         run_id="1",
-        lake="/lake",
         settings=source_settings(source="web"),
         base=0,
         inputs=(Input(uri="file:///x", fingerprint="1", size=size),),
