@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partialmethod
 from pathlib import Path
@@ -63,9 +64,10 @@ class KillsTheJvm:
     def step(self, stage: str, done: int, total: int, rows: int) -> None:
         if stage == self.stage:
             for child in psutil.Process().children(recursive=True):
-                if child.name() == "java":
-                    child.kill()
-                    child.wait(10)
+                with suppress(psutil.NoSuchProcess):  # others come and go meanwhile
+                    if child.name() == "java":
+                        child.kill()
+                        child.wait(10)
 
 
 def load_without_a_jvm(files: list[Path], lake: Path, told: Path) -> None:

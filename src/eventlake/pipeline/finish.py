@@ -1,5 +1,6 @@
 """What follows a commit: publish, register, report, clean. Each may be done again after a crash."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from eventlake.errors import EventLakeError
 from eventlake.ledger import Ledger, remove_stage
 from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
-from eventlake.model.commit import Commit, TableCommit
+from eventlake.model.commit import Commit, Move, TableCommit
 from eventlake.model.layout import REPORTS, report_path, run_day, table_path
 from eventlake.model.report import Problems, now, report_lines, to_lines
 from eventlake.model.schema import Column
@@ -52,7 +53,10 @@ def finish(lake: Lake, commit: Commit, progress: Progress) -> Finished:
 def publish(lake: Lake, commit: Commit, problems: Problems, progress: Progress) -> None:
     """Bring every staged file to its place, the index and the quarantine first."""
     owners = {file.path: done.table.name for done in commit.tables for file in done.files}
-    jobs = [(owners.get(m.final, ""), partial(lake.format.publish, [m])) for m in commit.moves]
+    moves: defaultdict[str, list[Move]] = defaultdict(list)
+    for move in commit.moves:
+        moves[owners.get(move.final, "")].append(move)
+    jobs = [(table, partial(lake.format.publish, found)) for table, found in moves.items()]
     _carry_out("publish", jobs, problems, progress)
 
 
