@@ -2,7 +2,9 @@
 
 import asyncio
 import gzip
+import hmac
 import json
+import tracemalloc
 from base64 import b64encode, urlsafe_b64encode
 from dataclasses import dataclass, field
 from typing import Any
@@ -173,6 +175,19 @@ def test_a_key_does_not_show_itself() -> None:
     assert KEY not in repr(Gate(KEY))
 
 
+def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(given: bytes, wanted: bytes) -> bool:
+        compared.append((given, wanted))
+        return True
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    assert desk().ask("POST", "/v1/track", EVENT, basic("other")).status == 200
+    assert desk().ask("POST", "/v1/track", {**EVENT, "writeKey": "third"}).status == 200
+    assert compared == [(b"other", KEY.encode()), (b"third", KEY.encode())]
+
+
 def test_a_password_is_not_looked_at() -> None:
     assert basic_user(b"basic " + b64encode(b"key:password")) == "key"
 
@@ -224,6 +239,20 @@ def test_gzip_bodies() -> None:
 def test_a_body_that_cannot_be_taken_is_400(code: str, body: bytes, headers: Any) -> None:
     answer = post(desk(), "/v1/batch", body, **headers)
     assert (answer.status, answer.json["code"]) == (400, code)
+
+
+def test_a_small_body_cannot_become_a_large_one() -> None:
+    bomb = gzip.compress(b" " * (100 << 20))
+    assert len(bomb) < MAX_BODY
+    at = desk()
+    tracemalloc.start()
+    try:
+        answer = post(at, "/v1/batch", bomb, **{"content-encoding": "gzip"})
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (answer.status, answer.json["code"]) == (400, "request_too_large")
+    assert most < 8 * MAX_BODY
 
 
 def test_the_largest_batch_is_taken() -> None:
