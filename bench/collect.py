@@ -16,9 +16,12 @@ from urllib.parse import urlsplit
 
 import psutil
 import uvloop
+from isal import igzip
 
 KEY = "bench"
-SECONDS = 6.0
+FAST_SECONDS = 6.0
+STEADY_SECONDS = 12.0
+"""Long enough for segments to be sealed meanwhile."""
 BATCH = 100
 TARGETS = {
     "single, as fast as it goes": ("events/s", 3_000),
@@ -106,6 +109,10 @@ class Phase:
     connections: int
     rate: float | None = None
 
+    @property
+    def seconds(self) -> float:
+        return STEADY_SECONDS if self.rate else FAST_SECONDS
+
 
 async def run_phase(phase: Phase, url: str) -> Measured:
     address, measured, loop = urlsplit(url), Measured(), asyncio.get_running_loop()
@@ -130,7 +137,7 @@ async def _sender(
 ) -> None:
     gap = phase.connections / phase.rate if phase.rate else 0.0
     due, turn = began + gap * number / phase.connections, number
-    while (now := perf_counter()) - began < SECONDS:
+    while (now := perf_counter()) - began < phase.seconds:
         if gap and due > now:
             await asyncio.sleep(due - now)
         # A late start counts as waiting: the client would have sent at that moment.
@@ -173,9 +180,21 @@ def main() -> None:
     heads = ("requests/s", "events/s", "p50 ms", "p99 ms", "refused", "MB")
     print(f"{'phase':36}" + "".join(f"{head:>11}" for head in heads) + "  target")
     folder = TemporaryDirectory(dir=".", prefix="bench-collect-")
-    with folder as lake, server(Path(lake)) as (url, process):
-        for phase in phases():
-            show(phase, uvloop.run(run_phase(phase, url)), process)
+    with folder as lake:
+        sent = 0
+        with server(Path(lake)) as (url, process):
+            for phase in phases():
+                measured = uvloop.run(run_phase(phase, url))
+                show(phase, measured, process)
+                sent += (len(measured.latencies) - measured.refused) * phase.events
+        found = archived(Path(lake))
+    print(f"{sent:,} events acknowledged, {found:,} archived")
+    assert sent == found
+
+
+def archived(lake: Path) -> int:
+    files = lake.glob("segment-logs/bench/*/*.gz")
+    return sum(igzip.decompress(file.read_bytes()).count(b"\n") for file in files)
 
 
 def show(phase: Phase, measured: Measured, process: psutil.Process) -> None:
