@@ -1,5 +1,6 @@
 """A disk that is full: nothing is acknowledged that is not on it, and it mends itself."""
 
+import resource
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,3 +44,20 @@ def test_a_full_disk_is_503_until_there_is_room(small_disk: Path) -> None:
         assert server.stop() == 0
         assert "No space left" in server.log.read_text()
     assert sorted(one["messageId"] for one in archived(lake)) == sorted([*acknowledged, "m99"])
+
+
+def test_a_file_that_cannot_grow_is_503_until_it_can(tmp_path: Path) -> None:
+    lake, unlimited = tmp_path / "lake", (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    large = {"a": "x" * 9_000}
+    with serving(lake) as server:
+        assert server.post("/v1/track", event(0)).status_code == 200
+        # Every write beyond that size fails half way, as on a full disk.
+        limit = (4_000, resource.RLIM_INFINITY)
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, limit)
+        assert server.post("/v1/track", event(1, properties=large)).status_code == 503
+        assert server.post("/v1/track", event(2)).status_code == 200
+        assert server.post("/v1/track", event(3, properties=large)).status_code == 503
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, unlimited)
+        assert server.post("/v1/track", event(4, properties=large)).status_code == 200
+        assert server.stop() == 0
+    assert [one["messageId"] for one in archived(lake)] == ["m0", "m2", "m4"]

@@ -1,10 +1,14 @@
 """Bodies turned into lines."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from eventlake.collect.check import Head
 from eventlake.collect.intake import Taken, mended, open_batch, open_single, take_batch, take_single
 from eventlake.collect.limits import MAX_EVENT
 from eventlake.collect.refusal import Refusal
@@ -90,6 +94,49 @@ def test_a_load_would_quarantine_what_is_too_deep_so_it_is_rejected() -> None:
     assert single(deep).reasons == {"too_deep": 1}
     wide = b'{"userId":"u","event":"x","properties":{"a":[' + b"[]," * 200 + b"[]]}}"
     assert len(single(wide).lines) == 1
+
+
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=9)
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+FIELDS = st.sampled_from([*Head.__struct_fields__, "name", "receivedAt", "projectId", "x"])
+TYPES = st.sampled_from(["track", "identify", "page", "screen", "group", "alias"])
+EVENTS = st.builds(
+    lambda some, good, kind: {**good, **some, "type": kind},
+    st.dictionaries(FIELDS, VALUES),
+    st.fixed_dictionaries({}, optional={"userId": st.text(min_size=1), "event": st.just("Hello")}),
+    TYPES,
+)
+
+
+@given(
+    st.lists(EVENTS | VALUES, max_size=4),
+    st.dictionaries(st.sampled_from(["context", "integrations", "sentAt", "writeKey"]), VALUES),
+)
+def test_what_is_accepted_is_an_event_to_every_load(events: list[Any], shared: Any) -> None:
+    try:
+        taken = batch(*events, **shared)
+    except Refusal:
+        return
+    assert len(taken.lines) + len(taken.rejected) == len(events)
+    assert taken.reasons.total() == len(taken.rejected)
+    for line in taken.lines:
+        assert line.count(b"\n") == 1
+        assert examine(line[:-1]).messageId
+    for line in taken.rejected:
+        assert json.loads(line)["reason"] in taken.reasons
+
+
+@given(st.binary() | st.text().map(str.encode) | VALUES.map(lambda v: json.dumps(v).encode()))
+def test_any_bytes_are_a_batch_or_a_refusal(body: bytes) -> None:
+    for opened in (open_batch, open_single):
+        with suppress(Refusal):
+            opened(mended(body))
 
 
 @pytest.mark.parametrize(
