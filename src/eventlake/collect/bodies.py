@@ -31,13 +31,13 @@ class Budget:
 
     @contextmanager
     def share(self, headers: Headers) -> Iterator[Callable[[int], None]]:
-        """Hold a request's body until it is answered; the call tells how large it has become."""
+        """Hold a request's body until it is answered; the call tells how large it really is."""
         held = 0
 
         def hold(size: int) -> None:
             nonlocal held
-            more = max(0, LEAST + size - held)
-            if self.used + more > self._limits.inflight_bytes:
+            more = LEAST + size - held
+            if more > 0 and self.used + more > self._limits.inflight_bytes:
                 raise overloaded()
             held, self.used = held + more, self.used + more
 

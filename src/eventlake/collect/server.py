@@ -181,7 +181,7 @@ class Desk:
         """Follow the files that say who may send and who is suppressed."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            self.follow()
+            await asyncio.to_thread(self.follow)  # a list of people may be long
 
     def follow(self) -> None:
         """Read what has changed; of a file that is broken, what was true stays true."""

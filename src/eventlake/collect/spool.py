@@ -12,6 +12,7 @@ from time import perf_counter, time
 from eventlake.collect.limits import Limits
 
 OPEN = ".open"
+SEGMENTS = f"[0-9]*-[0-9]*-*{OPEN}"
 LOCK = "lock"
 LOOK_BACK = 64 << 10
 
@@ -167,7 +168,7 @@ class Home:
 
     def segments(self, stream: str) -> list[Segment]:
         """What collectors that ended suddenly left behind, oldest first."""
-        found = sorted((self.folder / stream).glob(f"*{OPEN}"))
+        found = sorted((self.folder / stream).glob(SEGMENTS))
         return [segment for segment in map(_recovered, found) if segment]
 
     def close(self) -> None:
@@ -208,7 +209,7 @@ def _dead(root: Path, own: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _adopt(dead: Path, own: Path) -> None:
-    for segment in sorted(dead.glob(f"*/*{OPEN}")):
+    for segment in sorted(dead.glob(f"*/{SEGMENTS}")):
         target = own / segment.parent.name
         make_folder(target)
         segment.rename(target / segment.name)

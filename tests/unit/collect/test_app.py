@@ -337,6 +337,22 @@ def test_overload_is_429_before_memory_grows() -> None:
     assert answers[2].headers["retry-after"] == "1"
 
 
+def test_a_body_of_unknown_size_counts_with_what_it_turned_out_to_be() -> None:
+    at = desk(limits=Limits(inflight_bytes=MAX_BODY + 20_000))
+    headers = {**basic(), "content-length": "unknown"}
+
+    async def story() -> list[Answer]:
+        at.events.hold = asyncio.Event()
+        asked = []
+        for _ in "123":
+            asked.append(asyncio.create_task(ask(at.app, "POST", "/v1/track", EVENT, headers)))
+            await asyncio.sleep(0)
+        at.events.hold.set()
+        return list(await asyncio.gather(*asked))
+
+    assert [answer.status for answer in asyncio.run(story())] == [200, 200, 200]
+
+
 def test_an_unpacked_body_counts_with_its_size() -> None:
     at = desk(limits=Limits(inflight_bytes=100_000))
     body = gzip.compress(json.dumps({"batch": [], "pad": "x" * 200_000}).encode())

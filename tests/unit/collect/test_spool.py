@@ -151,6 +151,7 @@ def test_what_the_dead_left_is_synced_where_it_is_now(tmp_path: Path, synced: li
 def test_a_strange_file_in_a_dead_folder_stops_nobody(tmp_path: Path) -> None:
     leave(tmp_path, "events")
     (tmp_path / "collector-dead/events/note.txt").touch()
+    (tmp_path / "collector-dead/events/note.open").touch()
     home = Home(tmp_path)
     assert len(home.segments("events")) == 1
     home.close()
