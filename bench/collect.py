@@ -23,6 +23,7 @@ FAST_SECONDS = 6.0
 STEADY_SECONDS = 12.0
 """Long enough for segments to be sealed meanwhile."""
 BATCH = 100
+SENT = "2026-11-15T10:01:00.000Z"
 TARGETS = {
     "single, as fast as it goes": ("events/s", 3_000),
     "batches of 100, as fast as it goes": ("events/s", 25_000),
@@ -39,7 +40,7 @@ def event(number: int) -> dict[str, Any]:
         "anonymousId": "9f3c2b1a-0d4e-4c55-8c8a-7b6a5f4e3d2c",
         "userId": f"user-{number % 9973}",
         "event": "Order Completed",
-        "timestamp": "2026-11-15T10:00:00.123Z",
+        "timestamp": f"2026-11-15T10:00:{number // 1000 % 60:02}.{number % 1000:03}Z",
         "properties": {
             "order_id": f"o-{number}",
             "total": 129.95,
@@ -164,7 +165,9 @@ def server(lake: Path) -> Iterator[tuple[str, psutil.Process]]:
 def phases() -> list[Phase]:
     single = [request("/v1/track", event(n)) for n in range(2_000)]
     batches = [
-        request("/v1/batch", {"batch": [event(n * BATCH + k) for k in range(BATCH)]})
+        request(
+            "/v1/batch", {"batch": [event(n * BATCH + k) for k in range(BATCH)], "sentAt": SENT}
+        )
         for n in range(100)
     ]
     names = list(TARGETS)

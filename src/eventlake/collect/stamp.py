@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 from uuid import uuid4
@@ -16,7 +17,8 @@ Fields = dict[str, Any]
 
 DAY = 86_400_000
 _USUAL, _MARKS = itemgetter(4, 7, 10, 13, 16, 19, 23), tuple("--T::.Z")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BEGIN = datetime(1970, 1, 1)  # what is written gets its Z by hand
+_EPOCH = _BEGIN.replace(tzinfo=UTC)
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -99,6 +101,7 @@ def _moment(given: object) -> int | None:
     return moment(given) if isinstance(given, str) else None
 
 
+@lru_cache(64)  # the events of a batch share when they were sent and received
 def moment(text: str) -> int | None:
     """Microseconds since 1970 of a strict ISO text."""
     # What every SDK sends, a fifth of the cost of the general rule.
@@ -110,11 +113,11 @@ def moment(text: str) -> int | None:
     return micros(text)
 
 
+@lru_cache(64)
 def iso(moment: int) -> str:
     """`2026-11-15T10:00:00.123Z`; beyond the calendar, its nearest end."""
     try:
-        at = _EPOCH + timedelta(microseconds=moment)
+        at = _BEGIN + timedelta(microseconds=moment)
     except OverflowError:
         at = datetime.max if moment > 0 else datetime.min
-    whole = at.replace(tzinfo=None)
-    return whole.isoformat(timespec="microseconds" if moment % 1000 else "milliseconds") + "Z"
+    return at.isoformat(timespec="microseconds" if moment % 1000 else "milliseconds") + "Z"
