@@ -65,11 +65,15 @@ class Store:
     @contextmanager
     def writing(self, path: str) -> Iterator[pa.NativeFile]:
         """A file to write piece by piece, under a name that nobody knows before it is done."""
-        place = Path(self.root) / path
-        with _errors("write", path):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with pa.OSFile(str(place), "wb") as file:
-                yield file
+        with _errors("write", path), self._new_file(f"{self.root}/{path}") as file:
+            yield file
+
+    def _new_file(self, place: str) -> pa.NativeFile:
+        try:
+            return pa.OSFile(place, "wb")
+        except FileNotFoundError:  # the first in its folder
+            Path(place).parent.mkdir(parents=True, exist_ok=True)
+            return pa.OSFile(place, "wb")
 
     def create(self, path: str, data: bytes) -> bool:
         """Put an object if there is none of that name; False if there is."""

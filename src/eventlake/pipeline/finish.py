@@ -98,7 +98,7 @@ def _register(lake: Lake, commit: Commit, done: TableCommit) -> None:
         partition_columns=settings.date_partition.columns,
         partitions=done.partitions if lake.format.needs_partitions else (),
     )
-    known = lake.catalog.table(table.database, table.name)
+    known = None if done.is_new else lake.catalog.table(table.database, table.name)
     if known is None:
         lake.catalog.create(table)
         return

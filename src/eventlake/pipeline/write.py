@@ -227,7 +227,8 @@ class _Files:
             data = self._sink.getvalue()
             name = f"{self._table}-{uuid.uuid4().hex}-{self._rows}.parquet"
             path = f"{self._job.stage}/write/{name}"
-            self._job.store.write(path, data)
+            with self._job.store.writing(path) as file:
+                file.write(data)
             self._written.append(Written(self._table, self._start, path, self._rows, data.size))
             self._writer, self._rows = None, 0
         return self._written
