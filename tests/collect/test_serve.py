@@ -67,6 +67,29 @@ def test_the_spool_is_sealed_by_size(tmp_path: Path) -> None:
         wait_until(lambda: len(archived(lake)) == 2)
 
 
+def test_an_archive_out_of_reach_is_tried_until_it_is_back(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    with serving(lake, "--seal-seconds", "0.2") as server:
+        days = lake / "segment-logs/web"
+        blocks = [days / str(today() + 86_400_000 * n) for n in (0, 1)]  # it may be midnight
+        for block in blocks:
+            block.touch()  # where the archive's folder should be
+        assert server.post("/v1/track", event(1)).status_code == 200
+        wait_until(lambda: server.metrics()["troubles_total"] > 1)
+        assert server.metrics()["archive_lag_seconds"] > 0.2
+        assert spooled(lake)
+        for block in blocks:
+            block.unlink()
+        wait_until(lambda: len(archived(lake)) == 1)
+        wait_until(lambda: server.metrics()["archive_lag_seconds"] == 0)
+        assert not spooled(lake)
+        assert "could not archive" in server.log.read_text()
+
+
+def today() -> int:
+    return int(time.time()) // 86_400 * 86_400_000
+
+
 def test_two_collectors_share_an_archive(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     with serving(lake) as first, serving(lake) as second:
