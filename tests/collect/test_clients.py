@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,7 +22,7 @@ from tests.collect.flaky import flaky
 from tests.collect.servers import KEY, archived, serving
 
 ROOT = Path(__file__).parents[2]
-SDK, SDK_VERSION = "@segment/analytics-node", "3.1.0"
+PACKAGES = ("@segment/analytics-node@3.1.0", "@segment/analytics-next@1.84.3", "jsdom@29.1.1")
 WHEN = "2026-11-14T08:30:00.250+00:00"
 CONTEXT = {"ip": "198.51.100.4", "locale": "de-AT", "app": {"name": "Shop", "version": "1.10"}}
 
@@ -56,14 +57,14 @@ def many(count: int) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def packages() -> Path:
-    """Segment's Node SDK, installed once into a cache that is not the repository's."""
+    """Segment's SDKs for JavaScript, installed once into a cache that is not the repository's."""
     caches = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "eventlake-tests"
-    folder = caches / f"analytics-node-{SDK_VERSION}"
+    folder = caches / sha256(" ".join(PACKAGES).encode()).hexdigest()[:12]
     problem = None if folder.is_dir() and shutil.which("node") else install(folder)
     if problem and os.environ.get("CI") == "true":
-        pytest.fail(f"{SDK} is needed in CI: {problem}")
+        pytest.fail(f"Segment's SDKs for JavaScript are needed in CI: {problem}")
     if problem:
-        pytest.skip(f"{SDK} cannot be had here: {problem}")
+        pytest.skip(f"Segment's SDKs for JavaScript cannot be had here: {problem}")
     return folder
 
 
@@ -73,8 +74,7 @@ def install(folder: Path) -> str | None:
         return "there is no node or no npm"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as new:
-        command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", new]
-        command.append(f"{SDK}@{SDK_VERSION}")
+        command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", new, *PACKAGES]
         npm = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
         if npm.returncode:
             return npm.stderr
@@ -155,6 +155,31 @@ def test_batches_and_retries_lose_nothing(send: Send, tmp_path: Path) -> None:
     # What was sent again has its id again: the lake's de-duplication needs nothing else.
     assert len({event["messageId"] for event in events}) == 12
     assert len(events) > 12
+
+
+@pytest.mark.parametrize("strategy", ["standard", "batching"])
+def test_the_browsers_library_on_a_page(strategy: str, packages: Path, tmp_path: Path) -> None:
+    lake, script = tmp_path / "lake", str(ROOT / "tests/collect/sdk_browser.mjs")
+    with serving(lake) as server:
+        host = server.url.removeprefix("http://")
+        command = ["node", script, host, KEY, str(packages), strategy]
+        done = subprocess.run(command, check=False, capture_output=True, timeout=60)
+        assert done.returncode == 0, done.stderr.decode()
+        assert server.stop() == 0
+    events = {event["type"]: event for event in archived(lake)}
+    assert sorted(events) == ["alias", "group", "identify", "page", "screen", "track"]
+    assert events["track"]["event"] == "Order Completed"
+    assert events["track"]["properties"] == {"total": 12.5, "tags": ["a", "ü"]}
+    assert events["identify"]["traits"] == {"email": "ada@example.com"}
+    assert (events["page"]["name"], events["screen"]["name"]) == ("Home", "Cart")
+    assert (events["group"]["groupId"], events["alias"]["previousId"]) == ("g1", "u1")
+    for event in events.values():
+        assert event["userId"]
+        assert event["anonymousId"]
+        assert event["context"]["ip"] == "127.0.0.1"
+        assert event["context"]["page"]["url"] == "http://shop.test/cart?x=1"
+        assert "writeKey" not in event
+        assert event["originalTimestamp"] <= event["sentAt"]
 
 
 @pytest.mark.spark
