@@ -74,7 +74,7 @@ async def read_body(receive: Receive, headers: Headers, limits: Limits) -> bytes
 
 
 def _too_slow() -> Refusal:
-    return Refusal(400, "body_too_slow", "the body did not arrive in time", unread=True)
+    return Refusal(408, "body_too_slow", "the body did not arrive in time", unread=True)
 
 
 async def _rest(receive: Receive, first: MutableMapping[str, Any]) -> bytes:

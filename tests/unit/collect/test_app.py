@@ -398,7 +398,9 @@ def test_a_slow_client_is_cut_off() -> None:
         )
         return sent
 
-    assert b"body_too_slow" in asyncio.run(story())[1]["body"]
+    start, rest = asyncio.run(story())
+    assert (start["status"], json.loads(rest["body"])["code"]) == (408, "body_too_slow")
+    assert (b"connection", b"close") in start["headers"]
 
 
 def test_metrics_are_what_prometheus_reads() -> None:
