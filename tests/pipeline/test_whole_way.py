@@ -1,0 +1,67 @@
+"""From files to Parquet, every stage but Spark itself, against the oracle."""
+
+import gzip
+import random
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from tests import adversary, lakes, regular
+from tests.agreement import CASES, comparable, difference, rows_of
+from tests.oracle import Oracle, Settings
+
+from eventlake.model.settings import source_settings
+from eventlake.pipeline import read
+
+
+def lines_of(seed: int) -> list[bytes]:
+    """Lines that try to hurt and lines of one shape, none with a line break in it."""
+    lines = [*adversary.lines(seed, 250), *regular.events(seed, 250)]
+    random.Random(seed).shuffle(lines)
+    return [line for line in lines if b"\n" not in line]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_lands_is_what_the_oracle_says(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two loads of some files, read by some tasks, with large tables and small ones."""
+    dice = random.Random(seed)
+    monkeypatch.setattr(read, "FEW", dice.choice([0, 2000, 20_000, read.FEW]))
+    monkeypatch.setattr(read, "PILE", dice.choice([5000, 50_000, read.PILE]))
+    monkeypatch.setattr(read, "PILES", dice.choice([20_000, read.PILES]))
+    monkeypatch.setattr(lakes.Inline, "parallelism", dice.choice([1, 2, 5]))
+    case, suppressed = CASES[seed % len(CASES)], frozenset({"u2"}) if seed % 2 else frozenset()
+    oracle = Oracle(Settings(suppressed=suppressed, **case))
+    settings = source_settings(source="web", **case)
+    lines, lake = lines_of(2000 + seed), tmp_path / "lake"
+    for half in range(2):
+        files = dice.choice([1, 3, 8])
+        folder = tmp_path / f"raw{half}"
+        folder.mkdir()
+        logs = {}
+        for n in range(files):
+            name = folder / f"{n}.gz"
+            logs[name.as_uri()] = lines[half::2][n::files]
+            name.write_bytes(gzip.compress(b"\n".join(logs[name.as_uri()]), 1))
+        wanted = oracle.load(logs)
+        done = lakes.load([folder], lake, settings=settings, suppressed=suppressed)
+        assert done.counts.rescued == wanted.rescued
+        assert done.counts.quarantined == len(wanted.quarantine)
+    check(lake, oracle, settings.date_partition.columns)
+
+
+def check(lake: Path, oracle: Oracle, partitions: tuple[str, ...]) -> None:
+    found = lakes.picture(lake)
+    assert found.problems == ()
+    assert found.strays == []
+    assert found.catalog.keys() == oracle.tables.keys()
+    for table, state in oracle.tables.items():
+        columns = [(column["name"], column["type"]) for column in found.catalog[table][0]]
+        assert columns == list(state.columns.items()), table
+        files = sorted((lake / found.catalog[table][3]).rglob("*.parquet"))
+        rows = rows_of([pq.read_table(file, partitioning=None) for file in files])
+        ours = Counter(comparable(row, ()) for row in rows)
+        theirs = Counter(comparable(row, partitions) for row in state.rows)
+        assert ours == theirs, difference(table, ours, theirs)
