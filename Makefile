@@ -40,7 +40,7 @@ test: setup java  ## every test, exactly as CI
 	$(BIN)/python -m pytest
 
 unit: setup  ## rules and kernels only: no Spark, seconds
-	$(BIN)/python -m pytest tests/unit
+	$(BIN)/python -m pytest tests/unit --numprocesses auto
 
 lint: setup  ## ruff, mypy --strict, the import contracts
 	$(BIN)/ruff check .
@@ -49,7 +49,7 @@ lint: setup  ## ruff, mypy --strict, the import contracts
 	$(BIN)/lint-imports
 
 bench: setup java $(BENCH_STAMP)  ## the benchmark beside its peers, one table of ratios
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench --repeat 3
 
 bench-collect: setup  ## the collector under load, beside its targets
 	$(BIN)/python -m bench.collect

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -25,7 +24,7 @@ def grow(lake: Path, source: str, ids: int) -> None:
 
     The ids are random, so no event is a duplicate of one; a load cannot know and has to look.
     """
-    store = open_store(lake)
+    store = open_store(lake, make=False)
     ledger = Ledger(store, source)
     state = ledger.state()
     if state.settings is None:
@@ -34,7 +33,6 @@ def grow(lake: Path, source: str, ids: int) -> None:
     commit = Commit(
         run_id=run_id,
         settings=state.settings,
-        started=datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f"),
         inputs=(),
         counts=Counts(),
         ids=tuple(_write(store, source, run_id, _days_before(state), ids)),

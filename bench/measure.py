@@ -16,6 +16,8 @@ from bench.folders import ROOT
 
 EVERY = 0.2
 """Seconds between two looks at the memory."""
+CLOSER = 10
+"""Of so many looks one is a close one in any case."""
 
 
 class BenchError(Exception):
@@ -62,6 +64,7 @@ class MemoryWatch:
 
     def __init__(self, pid: int) -> None:
         self.peak = 0
+        self._largest, self._looks = 0, 0
         self._root = psutil.Process(pid)
         self._seen = {self._root}
         self._stop = threading.Event()
@@ -88,9 +91,12 @@ class MemoryWatch:
             self._weigh(tree)
 
     def _weigh(self, tree: list[psutil.Process]) -> None:
-        # Shared pages make the true sum smaller than that of resident sizes, which is cheap to
-        # read: only where even that one is a new peak is it worth the dearer question.
-        if sum(map(resident, tree)) > self.peak:
+        # Resident sizes count shared pages several times and are cheap to read. The true sum stops
+        # each process for a moment, so it is asked for where those have a new peak, or rarely.
+        self._looks += 1
+        size = sum(map(resident, tree))
+        if size > self._largest or self._looks % CLOSER == 0:
+            self._largest = max(size, self._largest)
             self.peak = max(self.peak, sum(map(proportional, tree)))
 
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from isal import igzip
-
 from bench.folders import DATA
 from eventlake import sample
 from eventlake.sample import SampleSpec, make_sample
@@ -87,7 +85,7 @@ def _sample(spec: SampleSpec, out: Path) -> dict[str, int]:
 def _thin(whole: Workload, out: Path) -> dict[str, int]:
     lines = json_bytes = 0
     for path in whole.files:
-        with igzip.open(out / path.name, "wb", compresslevel=1) as thin:
+        with gzip.open(out / path.name, "wb", compresslevel=1) as thin:
             for line in _every_tenth(path):
                 thin.write(line)
                 lines += 1

@@ -4,9 +4,11 @@ Spark hands out the tasks, tries a lost one again and brings the small results h
 goes from task to task through the stage, never through the JVM.
 """
 
+import ctypes
 import gc
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, Protocol
@@ -69,6 +71,17 @@ def attempt(work: Work, number: int) -> bytes:
         return REFUSED + json.dumps([type(problem).__name__, str(problem)]).encode()
     finally:
         gc.enable()
+        _give_back()
+
+
+def _give_back() -> None:
+    """Return what the task has freed to the system: its worker lives on, idle or at other work."""
+    pa.default_memory_pool().release_unused()
+    if sys.platform == "linux":
+        # Millions of small objects leave holes that the C library keeps; musl has no such call.
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
 
 
 def _checked(result: bytes) -> bytes:

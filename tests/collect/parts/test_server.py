@@ -15,7 +15,7 @@ from eventlake.collect.server import Collector, Desk, Told
 from eventlake.errors import Unavailable
 from eventlake.model.settings import source_settings
 from eventlake.stores import Store
-from tests.unit.collect.test_app import Answer, ask, basic
+from tests.collect.parts.test_app import Answer, ask, basic
 
 SETTINGS = source_settings(source="web")
 # A segment for each event, and no room for a second one while the first waits.

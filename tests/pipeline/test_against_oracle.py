@@ -4,7 +4,6 @@ from random import Random
 from typing import Any
 
 import pytest
-
 from tests import adversary, regular
 from tests.agreement import CASES, agree
 
