@@ -61,15 +61,12 @@ def _declared(headers: Headers) -> int:
 
 async def read_body(receive: Receive, headers: Headers, limits: Limits) -> bytes:
     """The whole body, decompressed."""
-    message = await receive()
-    if message.get("more_body"):
-        try:
-            async with asyncio.timeout(limits.body_seconds):
-                body = await _rest(receive, message)
-        except TimeoutError as problem:
-            raise _too_slow() from problem
-    else:
-        body = _piece(message)
+    try:
+        # From the first byte on: who announces a body and sends none holds its share as well.
+        async with asyncio.timeout(limits.body_seconds):
+            body = await _whole(receive)
+    except TimeoutError as problem:
+        raise _too_slow() from problem
     return mended(_plain(body, headers.get(b"content-encoding", b"").strip().lower()))
 
 
@@ -77,8 +74,11 @@ def _too_slow() -> Refusal:
     return Refusal(408, "body_too_slow", "the body did not arrive in time", unread=True)
 
 
-async def _rest(receive: Receive, first: MutableMapping[str, Any]) -> bytes:
-    body, message = bytearray(_piece(first)), first
+async def _whole(receive: Receive) -> bytes:
+    message = await receive()
+    if not message.get("more_body"):
+        return _piece(message)
+    body = bytearray(_piece(message))
     while message.get("more_body"):
         message = await receive()
         body += _piece(message)
