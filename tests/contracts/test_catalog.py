@@ -113,6 +113,15 @@ def test_registering_again_changes_nothing(catalog: Catalog) -> None:
     assert found(catalog) == before
 
 
+def test_registering_again_adds_what_was_lacking(catalog: Catalog) -> None:
+    first = ORDERS.model_copy(update={"partitions": (EIGHT,)})
+    more = {"columns": (ID, column("total"), WHEN), "partitions": (SEVEN,)}
+    catalog.create(first)
+    catalog.create(ORDERS.model_copy(update=more))
+    assert found(catalog).columns == (ID, WHEN, column("total"))
+    assert found(catalog).partitions == (SEVEN, EIGHT)
+
+
 def test_adding_a_column_keeps_the_others(catalog: Catalog) -> None:
     catalog.create(ORDERS)
     catalog.add_columns(ORDERS, [column("coupon"), column("total", Type.DECIMAL)])

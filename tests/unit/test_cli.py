@@ -29,6 +29,7 @@ from eventlake.model.schema import Column, new_table
 from eventlake.model.settings import SourceSettings
 from eventlake.model.types import Type
 from eventlake.model.values import Value
+from tests.processes import Ran
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = ("sample", "load", "tables", "schema", "query", "reports", "quarantine", "verify")
@@ -84,17 +85,6 @@ def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     monkeypatch.setitem(sys.modules, "eventlake.api", module)
     monkeypatch.setattr("eventlake.api", module, raising=False)
     return fake
-
-
-@dataclass
-class Ran:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def value(self) -> Any:
-        return json.loads(self.out)
 
 
 Run = Callable[..., Ran]

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, groupby
+from operator import itemgetter
 
 import msgspec
 
@@ -75,17 +76,17 @@ class _Reading:
 
     def _flush(self, above: int) -> None:
         """Make chunks of the piles over a size."""
-        self.chunks.add(
-            (table, pile.call, pile.take()) for table, pile in self._piles() if pile.bytes > above
-        )
+        ready = self._piles(above)
+        self.chunks.add((table, pile.call, pile.take()) for table, pile in ready)
         self.chunks.reject(PILE)
 
-    def _piles(self) -> list[tuple[str, Pile]]:
-        return [(table, pile) for table, pile in sorted(self.router.piles.items()) if pile.events]
+    def _piles(self, above: int) -> list[tuple[str, Pile]]:
+        found = ((table, pile) for table, pile in self.router.piles.items() if pile.bytes > above)
+        return sorted(found, key=itemgetter(0))
 
     def _spill(self) -> None:
         """Leave what is left in the stage, for the gathering."""
-        piles = self._piles()
+        piles = self._piles(0)
         if not piles:
             return
         name = f"{self.job.stage}/spill/{self.number:06d}-{uuid.uuid4().hex}"
@@ -129,11 +130,13 @@ def gather_task(job: GatherJob, number: int) -> bytes:
 def _batches(spills: Iterable[Spill]) -> Iterator[list[Spill]]:
     """As many spills at a time as a pile may hold."""
     batch: list[Spill] = []
+    held = 0
     for spill in spills:
-        if batch and sum(one.size for one in batch) + spill.size > PILE:
+        if batch and held + spill.size > PILE:
             yield batch
-            batch = []
+            batch, held = [], 0
         batch.append(spill)
+        held += spill.size
     if batch:
         yield batch
 

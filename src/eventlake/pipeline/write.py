@@ -1,4 +1,4 @@
-"""Write: chunks to Parquet in the stage, all tables in one job; cost grows with bytes alone."""
+"""Write: chunks to Parquet in the stage, all tables in one job."""
 
 import pickle
 import uuid
@@ -28,7 +28,7 @@ CELLS = 24 << 20
 """And cells: a wide table's empty ones take room too."""
 OVERHEAD = 1 << 20
 """What a table of a few rows costs, in bytes of a large one."""
-FEW = 500
+FEW_ROWS = 500
 """Rows that are as small without dictionaries as with them."""
 
 
@@ -236,7 +236,7 @@ class _Files:
 
 def _repeating(rows: pa.Table) -> list[str] | bool:
     """The columns that a dictionary makes smaller; for ids, times and few rows it only costs."""
-    if len(rows) < FEW:
+    if len(rows) < FEW_ROWS:
         return False
     return [field.name for field in rows.schema if pa.types.is_string(field.type)][1:]
 

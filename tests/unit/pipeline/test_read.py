@@ -1,6 +1,5 @@
 """Reading in several tasks: what each has few of is gathered, and nothing is lost or doubled."""
 
-import gzip
 import json
 from collections import Counter
 from dataclasses import replace
@@ -14,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventlake.model.naming import Call
-from eventlake.model.settings import source_settings
 from eventlake.pipeline import read
 from eventlake.pipeline.chunks import ID_ROW, ReadJob, ReadResult, Spill
 from eventlake.pipeline.read import GatherJob, gather_task, plan_gather, read_task
-from eventlake.stores import Store
+from tests.unit.pipeline.jobs import read_job
 
 FILES, EVENTS, RARE = 4, 60, 9
 
@@ -33,30 +31,14 @@ def line(number: int) -> str:
         "messageId": f"m{number}",
         "receivedAt": f"2026-11-01T{number % 3:02}:00:00Z",
     }
-    return json.dumps(head)[:-1] + f',"properties":{{"n":{properties}}}}}'
+    return json.dumps(head)[:-1] + f',"properties":{{"n":{properties},"text":"x"}}}}'
 
 
 @pytest.fixture
 def job(tmp_path: Path) -> ReadJob:
     """Four files of sixty events, a task for each."""
-    uris = []
-    for file in range(FILES):
-        lines = [line(file * EVENTS + n) for n in range(EVENTS)]
-        path = tmp_path / f"{file}.gz"
-        path.write_bytes(gzip.compress("\n".join(lines).encode()))
-        uris.append(path.as_uri())
-    return ReadJob(
-        store=Store(str(tmp_path / "lake")),
-        stage="stage",
-        run_id=str(tmp_path),
-        settings=source_settings(source="web"),
-        known={},
-        suppressed=frozenset(),
-        files=tuple(uris),
-        groups=tuple(range(n, n + 1) for n in range(FILES)),
-        buckets=1,
-        compression=None,
-    )
+    logs = [[line(file * EVENTS + n) for n in range(EVENTS)] for file in range(FILES)]
+    return read_job(tmp_path, logs, tuple(range(n, n + 1) for n in range(FILES)))
 
 
 def run(job: ReadJob) -> tuple[list[ReadResult], list[ReadResult]]:
@@ -105,6 +87,14 @@ def test_a_task_that_is_alone_leaves_nothing(job: ReadJob) -> None:
     read_first, gathered = run(replace(job, groups=(range(FILES),)))
     assert rows(read_first) == wanted()
     assert gathered == []
+
+
+def test_a_task_that_is_tried_again_tells_the_same(job: ReadJob) -> None:
+    """In the same worker: what its first attempt told went nowhere."""
+    alone = replace(job, groups=(range(FILES),))
+    first, second = (decode(read_task(alone, 0)).seen for _ in range(2))
+    assert "text" in {one.column for one in first["common"]}
+    assert first == second
 
 
 def test_the_ids_of_all_events_are_told_with_their_places(job: ReadJob) -> None:
