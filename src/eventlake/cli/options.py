@@ -145,8 +145,9 @@ class RunOptions:
         """The user ids of the suppression file."""
         if self.suppress is None:
             return []
-        lines = self.suppress.read_text("utf-8-sig").splitlines()
-        return [line.strip() for line in lines if line.strip()]
+        from eventlake.collect.source import people
+
+        return sorted(people(self.suppress))
 
 
 @dataclass(frozen=True)

@@ -98,5 +98,8 @@ class Watched:
 
 def people(path: Path) -> frozenset[str]:
     """The user ids of a suppression file, one a line."""
-    lines = path.read_text("utf-8-sig").splitlines()
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise InvalidSettings(f"{path} is not UTF-8: it should have one user id a line") from None
     return frozenset(line.strip() for line in lines if line.strip())

@@ -72,3 +72,10 @@ def test_settings_are_the_given_then_the_last_then_the_defaults(tmp_path: Path) 
     changed = settings_for(store, "web", dedup_days=1, naming=None)
     assert (changed.dedup_days, changed.naming) == (1, "native")
     assert archive_folder(last) == "segment-logs/id-1"
+
+
+def test_a_suppression_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "people.txt"
+    path.write_bytes(b"u1\n\xff\xfe\n")
+    with pytest.raises(InvalidSettings, match=r"people\.txt is not UTF-8"):
+        people(path)
