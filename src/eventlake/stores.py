@@ -1,9 +1,10 @@
 """The one way to objects, on disk or in a bucket: obstore, with its errors in our words."""
 
 import fcntl
+import glob
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -84,15 +85,21 @@ class Store:
                 return False
         return True
 
-    @contextmanager
-    def alone(self, path: str) -> Iterator[None]:
-        """Hold off everybody else who asks for the same path; a process that dies lets go."""
+    def change(self, path: str, change: Callable[[bytes | None], bytes | None]) -> None:
+        """Put what a function makes of an object, or of None, with nobody in between.
+
+        When it makes None, the object stays as it is.
+        """
         place = Path(self.root) / path
         with _errors("write", path):
             place.parent.mkdir(parents=True, exist_ok=True)
-            with place.open("a") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                yield
+            with (place.parent / ".lock").open("a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # a process that dies lets go
+                for half in place.parent.glob(f"{glob.escape(place.name)}#*"):
+                    half.unlink()  # its writer is dead: only who has the lock writes here
+                data = change(place.read_bytes() if place.exists() else None)
+                if data is not None:
+                    self._store.put(path, data)
 
     def settle(self, path: str) -> None:
         """Make an object outlive a loss of power, which in a bucket it does anyway."""

@@ -24,6 +24,7 @@ class FilesCatalog:
             self._read(f"{CATALOG}/{database}/{file}")
             for database in databases
             for file in self.store.names(f"{CATALOG}/{database}")[1]
+            if file.endswith(".json")  # beside them is what holds off another writer
         ]
 
     def table(self, database: str, name: str) -> CatalogTable | None:
@@ -46,11 +47,12 @@ class FilesCatalog:
 
     def _change(self, table: CatalogTable, change: Callable[[CatalogTable], CatalogTable]) -> None:
         # Two runs may register one table at once, and neither may undo what the other wrote.
-        with self.store.alone(f"{CATALOG}/.lock"):
-            known = self.table(table.database, table.name)
-            changed = change(known or table)
-            if changed != known:
-                self.store.write(_path(table.database, table.name), changed.to_json())
+        def changed(known: bytes | None) -> bytes | None:
+            was = CatalogTable.from_json(known) if known else None
+            now = change(was or table)
+            return now.to_json() if now != was else None
+
+        self.store.change(_path(table.database, table.name), changed)
 
     def _read(self, path: str) -> CatalogTable:
         return CatalogTable.from_json(self.store.read(path))
