@@ -12,7 +12,8 @@ from eventlake.ledger import Ledger, State
 from eventlake.model.commit import Commit, Counts, IdFile
 from eventlake.model.layout import ids_path
 from eventlake.pipeline.dedupe import write_ids
-from eventlake.stores import Store, open_store
+from eventlake.lakes import open_store
+from eventlake.stores import Store
 
 PER_FILE = 1_000_000
 DAYS = 6

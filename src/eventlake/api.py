@@ -3,7 +3,8 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -11,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow.fs import FileSystem
 from pydantic import Field
 
 from eventlake import archive
@@ -18,7 +20,7 @@ from eventlake.collect.source import archive_folder, settings_for
 from eventlake.errors import EventLakeError, Internal, InvalidSettings
 from eventlake.kernels.cast import ARROW
 from eventlake.kernels.times import parse_times
-from eventlake.lakes.local import local_lake
+from eventlake.lakes import open_parts, open_store
 from eventlake.ledger import Ledger, sources
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.commit import Commit, Counts, TableCommit
@@ -28,7 +30,7 @@ from eventlake.model.schema import Column
 from eventlake.model.settings import SourceSettings
 from eventlake.model.types import Type, timestamp_like
 from eventlake.model.values import Value
-from eventlake.pipeline.finish import Finished
+from eventlake.pipeline.finish import AT_ONCE, Finished
 from eventlake.pipeline.finish import Lake as Parts
 from eventlake.pipeline.plan import (
     check_neighbours,
@@ -40,8 +42,9 @@ from eventlake.pipeline.plan import (
 from eventlake.pipeline.sync import Run
 from eventlake.pipeline.sync import sync as run_sync
 from eventlake.ports import Progress, Silent
-from eventlake.query import QueryTable, run_query, run_spark_query
+from eventlake.query import QueryTable, mentioned, run_query, run_spark_query
 from eventlake.runners.local import LocalRunner, log_path
+from eventlake.stores import Store
 from eventlake.verify import Verification, verify
 
 
@@ -75,10 +78,12 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
 ) -> LoadResult:
     """Land the events of raw logs that were not loaded before."""
     progress = progress or Silent()
-    parts = local_lake(lake, make=True)
+    parts = open_parts(lake, make=True)
+    settings = settings.of_workspace(parts.workspace)
     ledger = Ledger(parts.store, settings.folder)
     progress.step("plan", 0, 1, 0)
-    found = archive.find(paths)
+    holders = _holders(paths, parts.store)
+    found = archive.find(paths, holders)
     check_neighbours(parts.store, settings)
     dead = recover(parts, ledger, progress)
     state = ledger.state()
@@ -94,10 +99,11 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
     }
     if not fresh:
         return LoadResult(status="nothing", message=_nothing(len(found.inputs)), **said)
-    inputs = archive.keep(fresh, parts.store, settings.folder) if keep_raw else fresh
-    plan = make_plan(state, settings, inputs)
+    if keep_raw:
+        fresh = archive.keep(fresh, parts.store, settings.folder, holders)
+    plan = make_plan(state, settings, fresh)
     runner = LocalRunner(master)
-    run = Run(parts, ledger, runner, plan, progress, frozenset(suppressed), dead)
+    run = Run(parts, ledger, runner, plan, progress, frozenset(suppressed), dead, holders)
     began = perf_counter()
     progress.step("start", 0, 1, 0)
     runner.session()
@@ -120,10 +126,10 @@ def sync(
 
     Settings are those of the last load with `changes` on top; a first one begins from the defaults.
     """
-    store = local_lake(lake).store
+    store = open_store(lake)
     settings = settings_for(store, source, **changes or {})
     return load(
-        _days(Path(store.root) / archive_folder(settings)),
+        _days(store, archive_folder(settings)),
         lake=lake,
         settings=settings,
         master=master,
@@ -132,10 +138,17 @@ def sync(
     )
 
 
-def _days(folder: Path) -> list[Path]:
+def _days(store: Store, folder: str) -> list[str]:
     """The day folders of an archive; what a collector is still writing is beside them."""
-    below = sorted(folder.iterdir()) if folder.is_dir() else []
-    return [day for day in below if day.is_dir() and not day.name.startswith(".")]
+    days, _ = store.names(folder)
+    return [store.uri(f"{folder}/{day}") for day in days if not day.startswith(".")]
+
+
+def _holders(paths: Sequence[str | Path], own: Store) -> dict[str, Store]:
+    """The buckets that logs are loaded from, the lake's own among them."""
+    given = {archive.holder_of(str(path)) for path in paths if archive.is_address(str(path))}
+    others = {root: open_store(root) for root in given if root != own.root}
+    return {own.root: own, **others}
 
 
 def _nothing(files: int) -> str:
@@ -185,7 +198,7 @@ class TableInfo(Value):
 
 def open_lake(lake: str | Path) -> "Lake":
     """A lake to look into."""
-    return Lake(local_lake(lake))
+    return Lake(open_parts(lake))
 
 
 @dataclass(frozen=True)
@@ -211,8 +224,16 @@ class Lake:
         """What DuckDB, or Spark, answers to a query over the lake's tables."""
         if engine not in ("duckdb", "spark"):
             raise InvalidSettings(f"engine is {engine!r}: choose one of duckdb, spark")
+        known = self.parts.catalog.tables()
+        opened = {(table.database, table.name) for table in mentioned(known, sql)}
+        place = self.parts.store.filesystem()
         with TemporaryDirectory(prefix="eventlake-") as scratch:
-            tables = [self._queried(table, scratch) for table in self.parts.catalog.tables()]
+            tables = [
+                self._queried(table, place, scratch)
+                if (table.database, table.name) in opened
+                else _unopened(table)
+                for table in known
+            ]
             if engine == "spark":
                 return run_spark_query(LocalRunner(master).session(), tables, sql)
             return run_query(tables, sql)
@@ -250,14 +271,20 @@ class Lake:
             return "the lake has no tables yet"
         return f"known are {', '.join(names[:10])}{' …' if len(names) > 10 else ''}"
 
-    def _files(self, table: CatalogTable) -> list[str]:
+    def _files(self, table: CatalogTable) -> dict[str, int]:
+        """A table's files and their sizes."""
         found = self.parts.store.objects(table.location)
-        return sorted(o.path for o in found if o.path.endswith(".parquet"))
+        return {o.path: o.size for o in found if o.path.endswith(".parquet")}
+
+    def _rows(self, path: str) -> int:
+        with self.parts.store.open(path) as file:
+            return int(pq.read_metadata(file).num_rows)
 
     def _info(self, table: CatalogTable) -> TableInfo:
-        paths = self._files(table)
-        notes = [pq.read_metadata(self.parts.store.open(path)) for path in paths]
-        sizes = {o.path: o.size for o in self.parts.store.objects(table.location)}
+        sizes = self._files(table)
+        paths = sorted(sizes)
+        with ThreadPoolExecutor(AT_ONCE) as pool:  # in a bucket, each is some waiting
+            notes = list(pool.map(self._rows, paths))
         return TableInfo(
             database=table.database,
             name=table.name,
@@ -265,21 +292,19 @@ class Lake:
             columns=table.columns,
             partition_columns=table.partition_columns,
             partitions=len({path.rpartition("/")[0] for path in paths}),
-            rows=sum(note.num_rows for note in notes),
+            rows=sum(notes),
             files=len(paths),
-            bytes=sum(sizes[path] for path in paths),
+            bytes=sum(sizes.values()),
         )
 
-    def _queried(self, table: CatalogTable, scratch: str) -> QueryTable:
-        root = Path(self.parts.store.root)
-        files = [(str(root / path), _partition(path)) for path in self._files(table)]
-        return QueryTable(
-            database=table.database,
-            name=table.name,
-            columns=[(column.name, str(column.type)) for column in table.columns],
-            partition_columns=table.partition_columns,
-            files=self._report_files(table, Path(scratch)) if table.format == "json" else files,
-        )
+    def _queried(
+        self, table: CatalogTable, place: tuple[FileSystem, str], scratch: str
+    ) -> QueryTable:
+        if table.format == "json":
+            return replace(_unopened(table), files=self._report_files(table, Path(scratch)))
+        filesystem, root = place
+        files = [(f"{root}/{path}", _partition(path)) for path in sorted(self._files(table))]
+        return replace(_unopened(table), files=files, filesystem=filesystem)
 
     def _report_files(self, table: CatalogTable, scratch: Path) -> list[tuple[str, dict[str, str]]]:
         """The reports in the form that every engine reads, a file for each partition."""
@@ -300,6 +325,17 @@ class Lake:
         paths = sorted(path for path in found if below in path)
         texts = (self.parts.store.read(path).decode() for path in paths)
         return [json.loads(line) for text in texts for line in text.splitlines()]
+
+
+def _unopened(table: CatalogTable) -> QueryTable:
+    """A table of which only the name and the columns matter."""
+    return QueryTable(
+        database=table.database,
+        name=table.name,
+        columns=[(column.name, str(column.type)) for column in table.columns],
+        partition_columns=table.partition_columns,
+        files=[],
+    )
 
 
 def report_rows(lines: list[dict[str, Any]]) -> pa.Table:

@@ -1,12 +1,17 @@
-"""Raw logs: what a user's paths name, which files are logs, how one is opened."""
+"""Raw logs: what a user's paths name, which files are logs, how one is opened.
+
+A log is a file on disk (`file:///…`) or an object in a bucket (`s3://…`).
+"""
 
 import glob
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath
+from types import MappingProxyType
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from eventlake.errors import InsufficientPermissions, InvalidSettings
@@ -15,10 +20,14 @@ from eventlake.kernels.route import Refused, examine
 from eventlake.model.commit import Input
 from eventlake.model.layout import LOGS
 from eventlake.model.types import timestamp
-from eventlake.stores import Store
+from eventlake.stores import Object, Store
 
 PIECE = 256 << 10
 SUFFIXES = (".gz", ".zst", ".json", ".jsonl", ".ndjson", ".log")
+
+Holders = Mapping[str, Store]
+"""The buckets that logs lie in, by what their addresses begin with."""
+NONE: Holders = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -29,22 +38,54 @@ class Found:
     passed_over: tuple[str, ...]
 
 
-def find(paths: Iterable[str | Path]) -> Found:
+def find(paths: Iterable[str | Path], holders: Holders = NONE) -> Found:
     """Every log below the paths, each once, in order of their addresses."""
     inputs: dict[str, Input] = {}
     passed_over: set[str] = set()
-    for path in paths:
-        for file, is_log in _files(str(path)):
+    for path in map(str, paths):
+        for one, is_log in _objects(path, holders) if is_address(path) else _files(path):
             if is_log:
-                one = _input(file)
                 inputs[one.uri] = one
             else:
-                passed_over.add(str(file))
+                passed_over.add(_shown(one.uri))
     ordered = tuple(inputs[uri] for uri in sorted(inputs))
     return Found(ordered, tuple(sorted(passed_over)))
 
 
-def _files(path: str) -> Iterator[tuple[Path, bool]]:
+def is_address(path: str) -> bool:
+    """Whether a path names objects in a bucket."""
+    return "://" in path and not path.startswith("file://")
+
+
+def holder_of(uri: str) -> str:
+    """What the address of an object in a bucket begins with: `s3://bucket`."""
+    return "/".join(uri.split("/", 3)[:3])
+
+
+def _shown(uri: str) -> str:
+    return uri if is_address(uri) else str(local_path(uri))
+
+
+def _objects(address: str, holders: Holders) -> Iterator[tuple[Input, bool]]:
+    """Objects, each with whether it is a log; one that the user named himself is."""
+    root = holder_of(address)
+    store, path = holders[root], address.removeprefix(root).strip("/")
+    if path and (named := store.find(path)):
+        yield _stored(store, named), True
+        return
+    found = list(store.objects(path))
+    if not found:
+        raise InvalidSettings(f"there is no object {address!r}, and none below it")
+    for one in found:
+        yield _stored(store, one), _looks_like_logs(PurePosixPath(one.path).relative_to(path))
+
+
+def _stored(store: Store, found: Object) -> Input:
+    mark = found.mark.strip('"')
+    return Input(uri=store.uri(found.path), fingerprint=f"{found.size:x}-{mark}", size=found.size)
+
+
+def _files(path: str) -> Iterator[tuple[Input, bool]]:
     """Files, each with whether it is a log; one that the user named himself is."""
     given = local_path(path) if path.startswith("file://") else Path(path).expanduser()
     if given.exists():
@@ -58,16 +99,16 @@ def _files(path: str) -> Iterator[tuple[Path, bool]]:
         yield from _below(match)
 
 
-def _below(given: Path) -> Iterator[tuple[Path, bool]]:
+def _below(given: Path) -> Iterator[tuple[Input, bool]]:
     if given.is_file():
-        yield given, True
+        yield _input(given), True
         return
     for file in sorted(given.rglob("*")):
         if file.is_file():
-            yield file, _looks_like_logs(file.relative_to(given))
+            yield _input(file), _looks_like_logs(file.relative_to(given))
 
 
-def _looks_like_logs(file: Path) -> bool:
+def _looks_like_logs(file: PurePath) -> bool:
     hidden = any(part.startswith((".", "_")) for part in file.parts)
     return not hidden and file.name.lower().endswith(SUFFIXES)
 
@@ -89,8 +130,12 @@ def local_path(uri: str) -> Path:
     return Path(os.fsdecode(unquote_to_bytes(urlsplit(uri).path)))
 
 
-def open_log(uri: str) -> Iterator[bytes]:
+def open_log(uri: str, holders: Holders = NONE) -> Iterator[bytes]:
     """A log's bytes as they are stored, piece by piece."""
+    if is_address(uri):
+        root = holder_of(uri)
+        yield from holders[root].pieces(uri.removeprefix(f"{root}/"))
+        return
     path = local_path(uri)
     try:
         with path.open("rb") as file:
@@ -102,47 +147,59 @@ def open_log(uri: str) -> Iterator[bytes]:
         raise InvalidSettings(f"{path} has gone since the run was planned") from problem
 
 
-def keep(inputs: Iterable[Input], store: Store, folder: str) -> tuple[Input, ...]:
+def keep(
+    inputs: Iterable[Input], store: Store, folder: str, holders: Holders = NONE
+) -> tuple[Input, ...]:
     """Copies of logs in the lake's own archive, each made once, in order of their addresses."""
-    return tuple(sorted((_kept(one, store, folder) for one in inputs), key=lambda kept: kept.uri))
+    kept = (_kept(one, store, folder, holders) for one in inputs)
+    return tuple(sorted(kept, key=lambda one: one.uri))
 
 
-def _kept(one: Input, store: Store, folder: str) -> Input:
-    source = local_path(one.uri)
+def _kept(one: Input, store: Store, folder: str, holders: Holders) -> Input:
+    archive = f"{LOGS}/{folder}"
+    if one.uri.startswith(f"{store.uri(archive)}/"):
+        return one
+    name = _plain_name(_shown(one.uri).rpartition("/")[2])
     mark = hashlib.sha256(f"{one.uri} {one.fingerprint}".encode()).hexdigest()[:12]
-    path = f"{LOGS}/{folder}/{_received_day(one)}/{mark}-{_plain_name(source.name)}"
+    path = f"{archive}/{_received_day(one, holders)}/{mark}-{name}"
     if not store.exists(path):
-        _copy(source, store, path)
-    kept = _input(Path(store.root) / path)
-    return kept.model_copy(update={"origin": (one.uri, one.fingerprint)})
+        with store.placing(path) as copy:
+            for piece in open_log(one.uri, holders):
+                copy.write(piece)
+    origin = {"origin": (one.uri, one.fingerprint)}
+    return _archived(store, path).model_copy(update=origin)
 
 
-def _copy(source: Path, store: Store, path: str) -> None:
-    """A file into the archive, piece by piece; it has its name only when it is whole."""
-    folder, _, name = path.rpartition("/")
-    part = f"{folder}/.{name}.part"
-    with store.writing(part) as copy:
-        for piece in open_log(source.as_uri()):
-            copy.write(piece)
-    store.settle(part)
-    store.move(part, path)
+def _archived(store: Store, path: str) -> Input:
+    """An object of the lake's archive, as a load of its address knows it."""
+    uri = store.uri(path)
+    (found,) = find([uri], {holder_of(uri): store}).inputs
+    return found
 
 
 def _plain_name(name: str) -> str:
     return "".join(char if char.isalnum() or char in "._-" else "-" for char in name)
 
 
-def _received_day(one: Input) -> int:
+def _received_day(one: Input, holders: Holders) -> int:
     """The day of a log's first event, as the archive's folders are named: Unix milliseconds."""
-    moment = _first_received(one)
+    moment = _first_received(one, holders)
     if moment is None:
-        moment = int(local_path(one.uri).stat().st_mtime * 1e6)
+        moment = int(_modified(one, holders) * 1e6)
     day = datetime.fromtimestamp(moment // 1_000_000, UTC).replace(hour=0, minute=0, second=0)
     return int(day.timestamp()) * 1000
 
 
-def _first_received(one: Input) -> int | None:
-    for block in blocks(lambda: open_log(one.uri)):
+def _modified(one: Input, holders: Holders) -> float:
+    if not is_address(one.uri):
+        return local_path(one.uri).stat().st_mtime
+    root = holder_of(one.uri)
+    found = holders[root].find(one.uri.removeprefix(f"{root}/"))
+    return found.modified.timestamp() if found else time.time()
+
+
+def _first_received(one: Input, holders: Holders) -> int | None:
+    for block in blocks(lambda: open_log(one.uri, holders)):
         if isinstance(block, Damage):
             return None
         for line in block.split(b"\n"):

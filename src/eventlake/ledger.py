@@ -83,7 +83,7 @@ class Ledger:
         """Make a commit true; False if its sequence is taken."""
         made = self.store.create(self._name(sequence), commit.to_json())
         if made:
-            self.store.settle(self._name(sequence))
+            self.store.secure(self._name(sequence))
         return made
 
     def snapshot(self) -> None:

@@ -3,18 +3,18 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import reduce
 from operator import and_
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
-from pyarrow.fs import LocalFileSystem
+from pyarrow.fs import FileSystem, LocalFileSystem
 
 from eventlake.errors import InvalidSettings
 from eventlake.model.types import Type
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 File = tuple[str, Mapping[str, str]]
-"""A Parquet file's absolute path and the partition that it is in."""
+"""A Parquet file's path in its filesystem and the partition that it is in."""
 
 ARROW_TYPES: Mapping[str, pa.DataType] = {
     Type.BOOLEAN: pa.bool_(),
@@ -60,6 +60,7 @@ class QueryTable:
     columns: Sequence[tuple[str, str]]
     partition_columns: Sequence[str]
     files: Sequence[File]
+    filesystem: FileSystem = field(default_factory=LocalFileSystem)
 
     @property
     def full_name(self) -> str:
@@ -72,7 +73,7 @@ def run_query(tables: Iterable[QueryTable], sql: str) -> pa.Table:
     with _connection() as connection:
         for database in {table.database for table in lake}:
             connection.execute(f'create schema if not exists "{database}"')
-        for table in _mentioned(lake, sql):
+        for table in mentioned(lake, sql):
             _register(connection, table)
         try:
             return _answer(connection, sql)
@@ -93,8 +94,13 @@ def run_spark_query(spark: "SparkSession", tables: Iterable[QueryTable], sql: st
         errors.IllegalArgumentException,
     )
     lake = list(tables)
+    if not all(isinstance(table.filesystem, LocalFileSystem) for table in lake):
+        raise InvalidSettings(
+            "engine is 'spark': it reads lakes on disk; this one is in a bucket, take duckdb, or "
+            "ask a Spark of your own through the catalog"
+        )
     try:
-        with _spark_tables(spark, _mentioned(lake, sql)):
+        with _spark_tables(spark, mentioned(lake, sql)):
             # Refuses everything that is no query: an INSERT OVERWRITE could harm the lake's files.
             spark.sql(f"DESCRIBE QUERY (\n{sql.strip().rstrip(';')}\n)")
             return spark.sql(sql).toArrow()
@@ -125,7 +131,17 @@ def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
         yield opened
 
 
-def _mentioned(tables: Sequence[QueryTable], sql: str) -> list[QueryTable]:
+class Named(Protocol):
+    """A table, whatever else is known of it."""
+
+    @property
+    def name(self) -> str: ...
+
+
+T = TypeVar("T", bound=Named)
+
+
+def mentioned(tables: Sequence[T], sql: str) -> list[T]:
     """The tables that a query can mean: opening all of a large lake would take longer."""
     text = sql.lower()
     everything = _ABOUT_TABLES.search(text) is not None
@@ -139,11 +155,11 @@ def _register(connection: duckdb.DuckDBPyConnection, table: QueryTable) -> None:
 
 def dataset(table: QueryTable) -> ds.Dataset:
     """A table's files, typed by the catalog; a filter on the partition opens only its files."""
-    parquet, disk = ds.ParquetFileFormat(), LocalFileSystem()
+    parquet, place = ds.ParquetFileFormat(), table.filesystem
     fragments = [
-        parquet.make_fragment(path, disk, _guarantee(partition)) for path, partition in table.files
+        parquet.make_fragment(path, place, _guarantee(partition)) for path, partition in table.files
     ]
-    return ds.FileSystemDataset(fragments, _schema(table), parquet, disk)
+    return ds.FileSystemDataset(fragments, _schema(table), parquet, place)
 
 
 def _schema(table: QueryTable) -> pa.Schema:

@@ -11,18 +11,31 @@ from eventlake.model.catalog import CatalogTable
 from eventlake.model.schema import Column
 from eventlake.model.types import Type
 from eventlake.ports import Catalog
-from eventlake.stores import Store
+from eventlake.stores import Disk
+from tests.aws.glue import aws, glue
+
+__all__ = ["aws", "glue"]
 
 Connect = Callable[[], Catalog]
-BACKENDS: dict[str, Callable[[Path], Catalog]] = {
-    "files": lambda lake: FilesCatalog(Store(str(lake))),
-}
+
+
+def _files(request: pytest.FixtureRequest) -> Connect:
+    lake = request.getfixturevalue("tmp_path")
+    return lambda: FilesCatalog(Disk(str(lake)))
+
+
+def _glue(request: pytest.FixtureRequest) -> Connect:
+    connect: Connect = request.getfixturevalue("glue").catalog
+    return connect
+
+
+BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Connect]] = {"files": _files, "glue": _glue}
 
 
 @pytest.fixture(params=BACKENDS)
-def connect(request: pytest.FixtureRequest, tmp_path: Path) -> Connect:
+def connect(request: pytest.FixtureRequest) -> Connect:
     """Makes a new client of one and the same catalog."""
-    return lambda: BACKENDS[request.param](tmp_path)
+    return BACKENDS[request.param](request)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from eventlake.errors import EventLakeError
 from eventlake.formats.parquet import ParquetFormat
 from eventlake.model.commit import Move
 from eventlake.ports import TableFormat
-from eventlake.stores import Store
+from eventlake.stores import Disk, Store
 
 BACKENDS: dict[str, Callable[[Store], TableFormat]] = {"parquet": ParquetFormat}
 TABLE = "segment-data/data/web/segment_type=orders"
@@ -17,7 +17,7 @@ TABLE = "segment-data/data/web/segment_type=orders"
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path))
+    return Disk(str(tmp_path))
 
 
 @pytest.fixture(params=BACKENDS)

@@ -21,7 +21,7 @@ from eventlake.model.catalog import CatalogTable
 from eventlake.model.layout import stage_path
 from eventlake.model.schema import Column
 from eventlake.model.types import Type
-from eventlake.stores import Store
+from eventlake.stores import Disk, Store
 from tests import lakes, processes
 from tests.processes import Meet
 
@@ -257,7 +257,7 @@ def test_an_index_that_moves_while_it_is_looked_for_is_found(tmp_path: Path, lak
     other = PublishesLate(two, lake)
     with (
         patch.object(Store, "exists", other.watched(Store.exists)),
-        patch.object(Store, "open", other.watched(Store.open)),
+        patch.object(Disk, "open", other.watched(Disk.open)),
     ):
         assert lakes.load([one], lake, other).status == "finished"
 
@@ -372,7 +372,7 @@ def test_a_run_held_for_dead_that_commits_first_keeps_its_files(tmp_path: Path, 
 
 def test_a_stage_that_has_no_lease_yet_is_not_dead(tmp_path: Path) -> None:
     """Its folder is made a moment before its lease."""
-    store, run_id = Store(str(tmp_path)), f"{time.time_ns():019d}"
+    store, run_id = Disk(str(tmp_path)), f"{time.time_ns():019d}"
     (tmp_path / stage_path(run_id)).mkdir(parents=True)
     assert not is_dead(store, run_id)
     assert is_dead(store, "1700000000000000000")
@@ -394,7 +394,7 @@ def test_a_lease_that_goes_while_it_is_read_is_no_lease(tmp_path: Path) -> None:
                 path.unlink(missing_ok=True)
             return getattr(self.store, name)
 
-    store = Store(str(tmp_path))
+    store = Disk(str(tmp_path))
     with Stage(store, "web", "1700000000000000000"):
         vars(store)["_store"] = Fleeting(store._store)
         assert read_lease(store, "1700000000000000000") is None
@@ -407,7 +407,7 @@ def test_two_runs_register_one_table_at_once(tmp_path: Path) -> None:
     """What one adds while the other adds is not lost."""
     both = threading.Barrier(2, timeout=2)
 
-    class Slow(Store):
+    class Slow(Disk):
         def write(self, path: str, data: Any) -> None:
             with suppress(threading.BrokenBarrierError):
                 both.wait()
@@ -418,7 +418,7 @@ def test_two_runs_register_one_table_at_once(tmp_path: Path) -> None:
         database="web", name="t", source="web", location="t", columns=standard,
         partition_columns=("day",),
     )  # fmt: skip
-    FilesCatalog(Store(str(tmp_path))).create(table)
+    FilesCatalog(Disk(str(tmp_path))).create(table)
 
     def register(day: str) -> None:
         FilesCatalog(Slow(str(tmp_path))).add_partitions(table, [{"day": day}])
@@ -428,6 +428,6 @@ def test_two_runs_register_one_table_at_once(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    found = FilesCatalog(Store(str(tmp_path))).table("web", "t")
+    found = FilesCatalog(Disk(str(tmp_path))).table("web", "t")
     assert found is not None
     assert [partition["day"] for partition in found.partitions] == ["01", "02"]

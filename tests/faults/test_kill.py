@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from eventlake.model.settings import SourceSettings
-from eventlake.stores import Store
+from eventlake.stores import Disk, Store
 from tests import lakes, processes
 from tests.lakes import Picture, Recorder
 
@@ -50,8 +50,8 @@ class Changes:
 
     def __enter__(self) -> "Changes":
         for name in ("write", "create", "move"):
-            setattr(Store, name, self._watched(name, getattr(Store, name)))
-        Store.delete = self._delete(Store.delete)  # type: ignore[method-assign]
+            setattr(Disk, name, self._watched(name, getattr(Disk, name)))
+        Disk.delete = self._delete(Disk.delete)  # type: ignore[method-assign]
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -11,7 +11,7 @@ import pytest
 from eventlake.archive import PIECE, find, keep, local_path, open_log
 from eventlake.errors import InvalidSettings
 from eventlake.model.commit import Input
-from eventlake.stores import Store
+from eventlake.stores import Disk, Store
 
 EVENT = {"type": "track", "event": "A", "messageId": "m", "receivedAt": "2026-11-01T23:30:00-02:00"}
 
@@ -180,7 +180,7 @@ def kept_as(store: Store, source: Path) -> Input:
 
 
 def test_a_copy_lies_in_the_archive_by_the_day_of_its_first_event(tmp_path: Path) -> None:
-    store, source = Store(str(tmp_path / "lake")), tmp_path / "a log (1).gz"
+    store, source = Disk(str(tmp_path / "lake")), tmp_path / "a log (1).gz"
     source.write_bytes(gzip.compress(b"\n[]\n" + json.dumps(EVENT).encode()))
     (original,) = find([source]).inputs
     copy = kept_as(store, source)
@@ -194,7 +194,7 @@ def test_a_copy_lies_in_the_archive_by_the_day_of_its_first_event(tmp_path: Path
 
 
 def test_a_copy_is_made_once(tmp_path: Path) -> None:
-    store, source = Store(str(tmp_path / "lake")), tmp_path / "a.json"
+    store, source = Disk(str(tmp_path / "lake")), tmp_path / "a.json"
     source.write_text(json.dumps(EVENT))
     once, again = kept_as(store, source), kept_as(store, source)
     assert once == again
@@ -204,7 +204,7 @@ def test_a_copy_is_made_once(tmp_path: Path) -> None:
 
 
 def test_a_log_without_an_event_lies_by_its_own_date(tmp_path: Path) -> None:
-    store, source = Store(str(tmp_path / "lake")), tmp_path / "a.json"
+    store, source = Disk(str(tmp_path / "lake")), tmp_path / "a.json"
     source.write_text("nothing")
     os.utime(source, (86400 * 365.5, 86400 * 365.5))
     path = local_path(kept_as(store, source).uri).relative_to(store.root)
@@ -212,7 +212,7 @@ def test_a_log_without_an_event_lies_by_its_own_date(tmp_path: Path) -> None:
 
 
 def test_two_logs_of_one_name_are_both_kept(tmp_path: Path) -> None:
-    store = Store(str(tmp_path / "lake"))
+    store = Disk(str(tmp_path / "lake"))
     for folder in ("x", "y"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "a.json").write_text(json.dumps(EVENT))
@@ -222,7 +222,7 @@ def test_two_logs_of_one_name_are_both_kept(tmp_path: Path) -> None:
 
 def test_copies_are_in_the_order_of_their_addresses(tmp_path: Path) -> None:
     # Of events received together the first in the archive counts, and the archive is the copies.
-    store, raw = Store(str(tmp_path / "lake")), tmp_path / "raw"
+    store, raw = Disk(str(tmp_path / "lake")), tmp_path / "raw"
     raw.mkdir()
     for n in range(8):
         (raw / f"{n}.json").write_text(json.dumps(EVENT))

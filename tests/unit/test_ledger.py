@@ -28,14 +28,14 @@ from eventlake.model.naming import Call, Naming
 from eventlake.model.schema import Column, new_table
 from eventlake.model.settings import source_settings
 from eventlake.model.types import Type
-from eventlake.stores import Store
+from eventlake.stores import Disk, Store
 
 RUN = "1793518200123456789"
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "lake"))
+    return Disk(str(tmp_path / "lake"))
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ def test_a_stage_without_a_lease_is_dead(store: Store) -> None:
     assert staged_runs(store, "web") == staged_runs(store, "app") == [RUN]
 
 
-class Vanishing(Store):
+class Vanishing(Disk):
     """A lake where another run removes its lease right after it was seen."""
 
     def exists(self, path: str) -> bool:

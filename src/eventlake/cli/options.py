@@ -22,7 +22,9 @@ LAKE = "lake"
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress and no table.")]
-LakeRoot = Annotated[str, typer.Option(help="The lake's root folder.")]
+LakeRoot = Annotated[
+    str, typer.Option(help="The lake: a folder, s3://bucket, or a file of lake settings.")
+]
 Source = Annotated[str, typer.Option(help="The source's slug or id.")]
 
 
@@ -185,9 +187,16 @@ class CollectOptions:
         from eventlake.collect.limits import Limits
         from eventlake.collect.server import Collector
         from eventlake.collect.source import settings_for
-        from eventlake.stores import open_store
+        from eventlake.errors import InvalidSettings
+        from eventlake.lakes import open_store
+        from eventlake.stores import Disk
 
         store = open_store(lake, make=True)
+        if self.spool is None and not isinstance(store, Disk):
+            raise InvalidSettings(
+                f"spool is not set: {store.root} is no folder, and an event is acknowledged when "
+                "it is on disk; name a local folder with --spool"
+            )
         return Collector(
             store=store,
             settings=settings_for(store, source, source_id=self.source_id),

@@ -3,7 +3,6 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from pathlib import PurePosixPath
 from time import monotonic
 
 from isal import isal_zlib
@@ -94,22 +93,13 @@ class Sealer:
 
 def seal(segment: Segment, store: Store, path: str) -> None:
     """Put a segment into the archive, once however often this is tried, then remove it."""
-    if not store.exists(path):
-        _archive(segment, store, path)
-    for name in (path, *map(str, PurePosixPath(path).parents)):
-        store.settle(name)  # a file is as durable as the folders that name it
+    if store.exists(path):
+        store.secure(path)  # an earlier try may have got no further than the name
+    else:
+        with store.placing(path) as file:
+            for piece in _compressed(segment):
+                file.write(piece)
     segment.path.unlink()
-
-
-def _archive(segment: Segment, store: Store, path: str) -> None:
-    """Write a file that has its name only when it is whole; a crash leaves a part to write over."""
-    place = PurePosixPath(path)
-    part = str(place.parents[1] / f".part-{place.name}")  # beside the days, where no load looks
-    with store.writing(part) as file:
-        for piece in _compressed(segment):
-            file.write(piece)
-    store.settle(part)
-    store.move(part, path)
 
 
 def _compressed(segment: Segment) -> Iterator[bytes]:

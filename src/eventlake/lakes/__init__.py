@@ -1,0 +1,108 @@
+"""A lake from what a user says: a folder, an address, or a file of settings."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from eventlake.errors import InvalidSettings
+from eventlake.model.lake import AwsSettings, LakeSettings, LocalSettings, lake_settings
+from eventlake.pipeline.finish import Lake
+from eventlake.stores import Store
+
+__all__ = ["given_settings", "open_parts", "open_store"]
+
+
+class Kind(NamedTuple):
+    """Where the parts of a kind of lake are made, and what must be installed for it."""
+
+    module: str
+    extra: str = ""
+
+
+KNOWN: Mapping[type, Kind] = {
+    LocalSettings: Kind("eventlake.lakes.local"),
+    AwsSettings: Kind("eventlake.lakes.aws", extra="aws"),
+}
+
+
+def open_parts(lake: str | Path | LakeSettings, *, make: bool = False) -> Lake:
+    """Everything that a run needs of a lake; only who lands events may make one on disk."""
+    settings = given_settings(lake)
+    parts: Lake = _module(settings).lake(settings, open_store(settings, make=make))
+    return parts
+
+
+def open_store(lake: str | Path | LakeSettings, *, make: bool = False) -> Store:
+    """A lake's root alone."""
+    settings = given_settings(lake)
+    store: Store = _module(settings).store(settings, make=make)
+    return store
+
+
+def _module(settings: LakeSettings) -> Any:
+    kind = KNOWN[type(settings)]
+    try:
+        return import_module(kind.module)
+    except ModuleNotFoundError as problem:
+        if not kind.extra:
+            raise
+        raise InvalidSettings(
+            f"this lake needs {problem.name}, which is not installed: "
+            f"pip install 'eventlake[{kind.extra}]'"
+        ) from problem
+
+
+def given_settings(lake: str | Path | LakeSettings) -> LakeSettings:
+    """The settings that a folder, an address or a file of settings stands for."""
+    if isinstance(lake, LocalSettings | AwsSettings):
+        return lake
+    if "://" in str(lake):
+        return _address(str(lake))
+    path = Path(lake).expanduser()
+    if path.suffix == ".toml" and not path.is_dir():
+        return _file(path)
+    return LocalSettings(path=str(lake))
+
+
+def _address(lake: str) -> LakeSettings:
+    given = urlsplit(lake)
+    if given.scheme == "file":
+        return LocalSettings(path=unquote(given.path))
+    if given.scheme != "s3":
+        raise InvalidSettings(
+            f"lake is {lake!r}: give a folder, s3://bucket, or a file of settings (.toml)"
+        )
+    if given.path.strip("/"):
+        raise InvalidSettings(
+            f"lake is {lake!r}: a lake is a whole bucket, s3://{given.netloc}; it keeps to four "
+            "prefixes of its own in it"
+        )
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if not region:
+        raise InvalidSettings(f"lake is {lake!r}: set AWS_REGION to the bucket's region")
+    return lake_settings({"s3_bucket": given.netloc, "aws_region": region})
+
+
+def _file(path: Path) -> LakeSettings:
+    try:
+        given = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise InvalidSettings(f"lake is {str(path)!r}: there is no such file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise InvalidSettings(f"{path} is no TOML: {problem}") from problem
+    try:
+        settings = lake_settings(given)
+    except InvalidSettings as problem:
+        raise InvalidSettings(f"{path}: {problem}") from problem
+    return settings.model_copy(update=_from(path.parent, settings))
+
+
+def _from(folder: Path, settings: LakeSettings) -> dict[str, str]:
+    """Paths in a file of settings, as seen from where the file lies."""
+    names = ("path", "credentials_file")
+    given = {name: getattr(settings, name, "") for name in names}
+    return {name: str(folder / Path(v).expanduser()) for name, v in given.items() if v}

@@ -3,12 +3,22 @@
 from pathlib import Path
 
 from eventlake.catalogs.files import FilesCatalog
+from eventlake.errors import InvalidSettings
 from eventlake.formats.parquet import ParquetFormat
+from eventlake.model.lake import LocalSettings
 from eventlake.pipeline.finish import Lake
-from eventlake.stores import open_store
+from eventlake.stores import Disk, Store
 
 
-def local_lake(folder: str | Path, *, make: bool = False) -> Lake:
-    """Everything that a run needs of a lake on disk."""
-    store = open_store(folder, make=make)
+def lake(_: LocalSettings, store: Store) -> Lake:
     return Lake(store=store, catalog=FilesCatalog(store), format=ParquetFormat(store))
+
+
+def store(settings: LocalSettings, *, make: bool) -> Store:
+    given = settings.path
+    root = Path(given).expanduser().resolve()
+    if root.exists() and not root.is_dir():
+        raise InvalidSettings(f"lake is {given!r}: it is a file, and a lake is a folder")
+    if not make and not root.exists():
+        raise InvalidSettings(f"lake is {given!r}: there is no such folder")
+    return Disk(str(root))

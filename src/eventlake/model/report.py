@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 from eventlake.model.commit import Commit, Counts, TableCommit
@@ -44,6 +45,7 @@ COLUMNS = {
 FINISHED, PARTIAL, FAILED = "finished", "partial", "failed"
 
 Line = dict[str, Any]
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def now() -> str:
@@ -68,9 +70,11 @@ class Problems(dict[str, tuple[str, str]]):
         return next(iter(self.values()), None)
 
 
-def report_lines(commit: Commit, finished: str, problems: Problems) -> list[Line]:
-    """The report of a run that committed."""
-    head = _head(commit.run_id, commit.settings, finished)
+def report_lines(
+    commit: Commit, finished: str, problems: Problems, facts: Mapping[str, str] = NOTHING
+) -> list[Line]:
+    """The report of a run that committed; `facts` are of the lake itself."""
+    head = {**_head(commit.run_id, commit.settings, finished), **facts}
     status = PARTIAL if problems else FINISHED
     files = [file for done in commit.tables for file in done.files]
     run = {
@@ -104,9 +108,15 @@ def _table_line(head: Line, done: TableCommit, problems: Problems) -> Line:
     }
 
 
-def failure_lines(run_id: str, settings: SourceSettings, error: str, code: str) -> list[Line]:
+def failure_lines(
+    run_id: str,
+    settings: SourceSettings,
+    error: str,
+    code: str,
+    facts: Mapping[str, str] = NOTHING,
+) -> list[Line]:
     """The report of a run that committed nothing."""
-    head = _head(run_id, settings, now())
+    head = {**_head(run_id, settings, now()), **facts}
     return [
         {
             **head,

@@ -13,6 +13,9 @@ from eventlake.model.values import Value
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,126}", re.ASCII)
 _WORD = re.compile(r"[a-z0-9][a-z0-9_]{0,63}", re.ASCII)
 
+NO_WORKSPACE = "default"
+"""What reports call the workspace when nobody says."""
+
 
 class SourceSettings(Value):
     """One source of events and how it lands."""
@@ -20,7 +23,7 @@ class SourceSettings(Value):
     source: Annotated[str, Field(description="The source's slug")]
     source_id: Annotated[str, Field(description="The source's id; the slug when not given")] = ""
     workspace: Annotated[str, Field(description="The workspace's id, as reports name it")] = (
-        "default"
+        NO_WORKSPACE
     )
     date_partition: Annotated[
         DatePartition, Field(description="How tables are partitioned by the hour of receipt")
@@ -76,6 +79,12 @@ class SourceSettings(Value):
         """What the lake's paths call this source."""
         return self.source if self.partition_by_slug else self.source_id
 
+    def of_workspace(self, workspace: str) -> "SourceSettings":
+        """With the lake's workspace, unless the source has been given one."""
+        if self.workspace != NO_WORKSPACE or not workspace:
+            return self
+        return self.model_copy(update={"workspace": workspace})
+
 
 FIXED = ("date_partition", "naming", "partition_by_slug")
 """Settings that cannot change while the source has tables."""
@@ -86,11 +95,19 @@ def source_settings(**given: object) -> SourceSettings:
     try:
         return SourceSettings.model_validate({k: v for k, v in given.items() if v is not None})
     except ValidationError as problem:
-        raise InvalidSettings("; ".join(map(_explain, problem.errors()))) from problem
+        raise InvalidSettings("; ".join(map(explain, problem.errors()))) from problem
 
 
-def _explain(error: Any) -> str:
+def explain(error: Any) -> str:
+    """One mistake of a user: which setting, what it was, what is allowed."""
     setting = ".".join(str(part) for part in error["loc"])
     allowed = error["msg"].removeprefix("Value error, ")
+    if not setting:  # a rule over several, which names them itself
+        return str(allowed)
+    if error["type"] == "missing":
+        return f"{setting} is missing"
+    if error["type"] == "extra_forbidden":
+        return f"{setting} is no setting"
     allowed = allowed.replace("Input should be", "it should be", 1)
+    allowed = allowed.replace("String should match pattern", "it should match", 1)
     return f"{setting} is {error['input']!r}: {allowed}"

@@ -38,6 +38,8 @@ class ReadJob:
     suppressed: frozenset[str]
     files: tuple[str, ...]
     """All the run's files in order: a file is known by its number."""
+    holders: dict[str, Store]
+    """The buckets that they lie in."""
     groups: tuple[range, ...]
     """The files of each task."""
     buckets: int

@@ -16,6 +16,8 @@ def append(ledger: Ledger, base: int, commit: Commit) -> Commit:
     """Make a commit true, after those that others made since the plan; returns it as it stands."""
     while not ledger.append(base + 1, commit):
         for sequence, other in ledger.since(base):
+            if other.run_id == commit.run_id:
+                return other  # it is ours: only the answer to an earlier try was lost
             check_conflict(ledger.store, commit, other)
             commit = rebase(commit, other)
             base = sequence

@@ -1,9 +1,9 @@
 """What follows a commit: publish, register, report, clean. Each may be done again after a crash."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from eventlake.errors import EventLakeError
@@ -25,6 +25,10 @@ class Lake:
     store: Store
     catalog: Catalog
     format: TableFormat
+    workspace: str = ""
+    """The workspace that the lake belongs to, when its settings say so."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What reports tell of the lake itself."""
 
 
 AT_ONCE = 16
@@ -111,7 +115,7 @@ def _register(lake: Lake, commit: Commit, done: TableCommit) -> None:
 def write_report(lake: Lake, commit: Commit, problems: Problems, progress: Progress) -> str:
     progress.step("report", 0, 1, 0)
     path = report_path(commit.settings.folder, commit.run_id)
-    lake.store.write(path, to_lines(report_lines(commit, now(), problems)))
+    lake.store.write(path, to_lines(report_lines(commit, now(), problems, lake.facts)))
     progress.step("report", 1, 1, 0)
     return path
 

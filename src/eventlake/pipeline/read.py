@@ -56,7 +56,7 @@ class _Reading:
 
     def _read_file(self, file: int) -> None:
         place = (file << LINE_BITS) + 1
-        for block in blocks(lambda: open_log(self.job.files[file])):
+        for block in blocks(lambda: open_log(self.job.files[file], self.job.holders)):
             if isinstance(block, Damage):
                 damage = Rejected("damaged_file", block.detail, b"", place)
                 self.chunks.rejected.append(damage)

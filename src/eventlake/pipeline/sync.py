@@ -10,6 +10,7 @@ from time import perf_counter
 
 import msgspec
 
+from eventlake.archive import Holders
 from eventlake.errors import EventLakeError, Internal
 from eventlake.kernels.dedupe import DAY
 from eventlake.ledger import Ledger, Stage, remove_stage
@@ -48,6 +49,8 @@ class Run:
     progress: Progress
     suppressed: frozenset[str] = frozenset()
     dead: tuple[str, ...] = ()
+    holders: Holders = field(default_factory=dict)
+    """The buckets that the plan's files lie in."""
     timings: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -63,8 +66,9 @@ class Run:
         """Run a stage's tasks on Spark, telling how many rows are through."""
 
         def watch() -> None:
-            rows = _rows_in(self.lake.store.objects(f"{self.stage}/{name}"))
-            self.progress.step(name, min(rows, total), total, rows)
+            with suppress(EventLakeError):  # what is wrong, the work itself will meet and tell
+                rows = _rows_in(self.lake.store.objects(f"{self.stage}/{name}"))
+                self.progress.step(name, min(rows, total), total, rows)
 
         return run_tasks(self.runner.session(), count, work, watch)
 
@@ -113,7 +117,7 @@ def give_up(run: Run, problem: BaseException) -> None:
         remove_stage(run.lake.store, run.plan.run_id)
         code = problem.code if isinstance(problem, EventLakeError) else Internal.code
         why = str(problem) or type(problem).__name__
-        lines = failure_lines(run.plan.run_id, run.plan.settings, why, code)
+        lines = failure_lines(run.plan.run_id, run.plan.settings, why, code, run.lake.facts)
         path = layout.report_path(run.plan.settings.folder, run.plan.run_id)
         run.lake.store.write(path, to_lines(lines))
 
@@ -129,6 +133,7 @@ def read(run: Run) -> list[ReadResult]:
         known={name: table.types for name, table in plan.tables.items()},
         suppressed=run.suppressed,
         files=tuple(one.uri for one in plan.inputs),
+        holders=dict(run.holders),
         groups=group_files([one.size for one in plan.inputs], run.runner.parallelism),
         buckets=run.buckets,
         compression="lz4" if sum(one.size for one in plan.inputs) > IN_CACHE else None,

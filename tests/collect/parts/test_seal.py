@@ -11,7 +11,7 @@ from eventlake.archive import find
 from eventlake.collect.seal import Sealer, seal
 from eventlake.collect.spool import Segment
 from eventlake.errors import Unavailable
-from eventlake.stores import Store
+from eventlake.stores import Disk, Store
 
 
 def segment(folder: Path, data: bytes = b"a\nb\n", size: int | None = None) -> Segment:
@@ -22,7 +22,7 @@ def segment(folder: Path, data: bytes = b"a\nb\n", size: int | None = None) -> S
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "lake"))
+    return Disk(str(tmp_path / "lake"))
 
 
 def test_a_segment_becomes_a_gzip_file_and_goes(tmp_path: Path, store: Store) -> None:
@@ -57,7 +57,7 @@ def test_a_crash_in_the_middle_leaves_nothing_that_a_load_takes(
     assert [found.path for found in store.objects("logs")] == ["logs/day/x.gz"]
 
 
-class Telling(Store):
+class Telling(Disk):
     """A store that tells what was settled while the segment was still in the spool."""
 
     told: list[str]
@@ -75,12 +75,12 @@ def test_a_segment_goes_only_when_its_copy_is_durable(tmp_path: Path) -> None:
     store = Telling(str(tmp_path / "lake"))
     store.__dict__.update(told=[], spool=spool)
     seal(segment(spool), store, "logs/day/x.gz")
-    assert store.told == ["logs/.part-x.gz", "logs/day/x.gz", "logs/day", "logs", "."]
+    assert store.told == ["logs/day/.x.gz.part", "logs/day/x.gz", "logs/day", "logs", "."]
     assert not list(spool.iterdir())
 
 
 @dataclass(frozen=True)
-class Flaky(Store):
+class Flaky(Disk):
     """A store that is unreachable for some time."""
 
     failures: list[None] = field(default_factory=list)

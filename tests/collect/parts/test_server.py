@@ -14,7 +14,7 @@ from eventlake.collect.metrics import Metrics
 from eventlake.collect.server import Collector, Desk, Told
 from eventlake.errors import Unavailable
 from eventlake.model.settings import source_settings
-from eventlake.stores import Store
+from eventlake.stores import Disk, Store
 from tests.collect.parts.test_app import Answer, ask, basic
 
 SETTINGS = source_settings(source="web")
@@ -23,7 +23,7 @@ TIGHT = Limits(seal_bytes=1, backlog_bytes=10, drain_seconds=0.3)
 
 
 @dataclass(frozen=True)
-class Bucket(Store):
+class Bucket(Disk):
     """A store that can be out of reach."""
 
     away: list[str] = field(default_factory=list)
@@ -101,7 +101,7 @@ def test_what_the_bucket_did_not_take_is_archived_by_the_next_start(
 def test_files_that_change_are_followed_and_broken_ones_change_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store = Store(str(tmp_path / "lake"))
+    store = Disk(str(tmp_path / "lake"))
 
     async def told() -> None:
         people = tmp_path / "people"

@@ -11,7 +11,7 @@ from eventlake.errors import InvalidSettings
 from eventlake.ledger import Ledger
 from eventlake.model.commit import Commit, Counts
 from eventlake.model.settings import source_settings
-from eventlake.stores import Store
+from eventlake.stores import Disk
 
 
 def test_a_key_is_made_once_and_kept_from_others(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
 
 
 def test_settings_are_the_given_then_the_last_then_the_defaults(tmp_path: Path) -> None:
-    store = Store(str(tmp_path))
+    store = Disk(str(tmp_path))
     assert settings_for(store, "web") == source_settings(source="web")
     last = source_settings(source="web", source_id="id-1", naming="native", dedup_days=3)
     Ledger(store, "id-1").append(

@@ -85,7 +85,6 @@ WORD = "lower-case letters, digits and '_', at most 64"
         ("max_columns", 100_001, "it should be less than or equal to 100000"),
         ("partition_by_slug", "maybe", "it should be a valid boolean"),
         ("skip_events", "pages", "it should be a valid tuple"),
-        ("colour", "red", "Extra inputs are not permitted"),
     ],
 )
 def test_a_message_names_setting_value_and_what_is_allowed(
@@ -105,8 +104,13 @@ def test_every_wrong_setting_is_named_at_once() -> None:
 
 
 def test_a_source_is_needed() -> None:
-    with pytest.raises(InvalidSettings, match=r"source is .*required"):
+    with pytest.raises(InvalidSettings, match="source is missing"):
         source_settings()
+
+
+def test_a_setting_that_there_is_not() -> None:
+    with pytest.raises(InvalidSettings, match="colour is no setting"):
+        source_settings(source="web", colour="red")
 
 
 def test_a_source_that_is_no_text() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from eventlake.model.settings import source_settings
 from eventlake.pipeline.chunks import ReadJob
-from eventlake.stores import Store
+from eventlake.stores import Disk
 
 
 def read_job(folder: Path, logs: Sequence[Sequence[str]], groups: tuple[range, ...]) -> ReadJob:
@@ -17,13 +17,14 @@ def read_job(folder: Path, logs: Sequence[Sequence[str]], groups: tuple[range, .
         path.write_bytes(gzip.compress("\n".join(lines).encode()))
         uris.append(path.as_uri())
     return ReadJob(
-        store=Store(str(folder / "lake")),
+        store=Disk(str(folder / "lake")),
         stage="stage",
         run_id=str(folder),
         settings=source_settings(source="web"),
         known={},
         suppressed=frozenset(),
         files=tuple(uris),
+        holders={},
         groups=groups,
         buckets=1,
         compression=None,

@@ -17,14 +17,14 @@ from eventlake.model.settings import source_settings
 from eventlake.model.types import Type
 from eventlake.pipeline.commit import append, check_conflict, rebase
 from eventlake.pipeline.dedupe import write_ids
-from eventlake.stores import Store
+from eventlake.stores import Disk
 
 SETTINGS = source_settings(source="web")
 
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(Store(str(tmp_path)), "web")
+    return Ledger(Disk(str(tmp_path)), "web")
 
 
 def commit(

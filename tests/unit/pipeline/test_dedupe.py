@@ -16,7 +16,7 @@ from eventlake.pipeline.dedupe import (
     read_ids,
     write_ids,
 )
-from eventlake.stores import Store
+from eventlake.stores import Disk, Store
 
 
 def ids(names: list[str], received: list[int]) -> Ids:
@@ -25,7 +25,7 @@ def ids(names: list[str], received: list[int]) -> Ids:
 
 @pytest.fixture
 def store(tmp_path) -> Store:
-    return Store(str(tmp_path))
+    return Disk(str(tmp_path))
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 7])

@@ -1,16 +1,16 @@
 """What a commit names outlives a loss of power: it is settled on disk before it is relied on."""
 
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
 from eventlake.ledger import Ledger
 from eventlake.model.commit import Commit, Counts
 from eventlake.model.settings import source_settings
-from eventlake.stores import Store
+from eventlake.stores import Disk
 
 
-class Recording(Store):
+class Recording(Disk):
     """A store that tells which objects were settled, and whether they were whole by then."""
 
     settled: dict[str, int]
@@ -28,4 +28,7 @@ def store(tmp_path: Path) -> Recording:
 def test_a_commit_is_settled(store: Recording) -> None:
     commit = Commit(run_id="1", settings=source_settings(source="web"), inputs=(), counts=Counts())
     assert Ledger(store, "web").append(1, commit)
-    assert store.settled == {"segment-data/ledger/web/000000000001.json": len(commit.to_json())}
+    path = "segment-data/ledger/web/000000000001.json"
+    assert store.settled[path] == len(commit.to_json())
+    # The name is written down in a folder, and that folder's in the next.
+    assert {str(folder) for folder in PurePath(path).parents} <= store.settled.keys()

@@ -30,7 +30,7 @@ from eventlake.pipeline.write import (
     plan_units,
     write_task,
 )
-from eventlake.stores import Store
+from eventlake.stores import Disk, Store
 from tests.unit.pipeline.jobs import read_job
 
 GROWTH = Growth(new_table("t", Call.TRACK, Naming.WAREHOUSE))
@@ -219,7 +219,7 @@ def test_every_file_is_settled_on_disk_once_it_is_whole(
     def settle(store: Store, path: str) -> None:
         settled[path] = len(store.read(path))
 
-    monkeypatch.setattr(Store, "settle", settle)
+    monkeypatch.setattr(Disk, "settle", settle)
     written = write_all(store, results)
     assert settled.pop(written.quarantine)
     assert settled == {file.path: file.bytes for file in written.files}

@@ -1,0 +1,316 @@
+"""The AWS Glue Data Catalog: where Athena, EMR and Redshift Spectrum find the tables."""
+
+import random
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from botocore import xform_name
+from botocore.exceptions import ClientError
+
+from eventlake.aws import Access, aws_errors, code
+from eventlake.catalogs.glue_projection import projection
+from eventlake.catalogs.glue_tables import (
+    Shape,
+    below,
+    catalog_table,
+    check_same,
+    columns_of,
+    glue_column,
+    grown,
+    lacking,
+    location,
+    partition_input,
+    partition_names,
+    table_input,
+)
+from eventlake.errors import InsufficientPermissions, Unavailable
+from eventlake.model.catalog import CatalogTable
+from eventlake.model.schema import Column
+
+BATCH = 100
+"""Partitions that Glue takes in one call."""
+AT_ONCE = 16
+TRIES = 8
+"""How often a table is read again that someone else has changed meanwhile."""
+
+MARK = "eventlake.tables"
+"""The database parameter that says: here may be tables of a lake."""
+
+MISSING, EXISTS = "EntityNotFoundException", "AlreadyExistsException"
+CHANGED = "ConcurrentModificationException"
+
+Partitions = Sequence[Mapping[str, str]]
+
+
+class _Changed(Unavailable):
+    """Someone else was faster: look again."""
+
+
+@dataclass(frozen=True)
+class GlueCatalog:
+    """A Glue database per source, in it an external table per event type."""
+
+    access: Access
+    root: str
+    """Such as `s3://bucket`; tables that lie elsewhere are none of ours."""
+    catalog_id: str = ""
+    projection: bool = False
+    """Have Athena reckon the partitions, and register none but those of the reports."""
+
+    def database(self, name: str) -> None:
+        resource = f"database/{name}"
+        found = self._ask("GetDatabase", resource, {"Name": name}, accept=MISSING)
+        if found is None:
+            made = {"DatabaseInput": {"Name": name, "Parameters": {MARK: "true"}}}
+            self._ask("CreateDatabase", resource, made, accept=EXISTS)
+        elif MARK not in found["Database"].get("Parameters", {}):
+            self._mark(found["Database"])
+
+    def tables(self) -> Sequence[CatalogTable]:
+        """Every table of this lake that is in a marked database, or in one that lies in the lake.
+
+        An account may have thousands of databases, and those of others are not looked into.
+        """
+        found = [table for name in self._databases() for table in self._tables_of(name)]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return list(pool.map(self._read, found))
+
+    def table(self, database: str, name: str) -> CatalogTable | None:
+        known = self._get(database, name)
+        return None if known is None or below(self.root, known) is None else self._read(known)
+
+    def create(self, table: CatalogTable) -> None:
+        known = self._make(table) or self._with(table, table.columns, table.partitions)
+        self._add_partitions(table, known, table.partitions)
+
+    def add_columns(self, table: CatalogTable, columns: Sequence[Column]) -> None:
+        self._with(table, columns, ())
+
+    def add_partitions(self, table: CatalogTable, partitions: Partitions) -> None:
+        if partitions:
+            self._add_partitions(table, self._with(table, (), partitions), partitions)
+
+    def drop(self, table: CatalogTable) -> None:
+        known = self._get(table.database, table.name)
+        if known is not None:
+            check_same(self.root, table, known)
+            given = {"DatabaseName": table.database, "Name": table.name}
+            self._ask("DeleteTable", _table(table), given, accept=MISSING)
+
+    # Databases
+
+    def _mark(self, known: Shape) -> None:
+        """Say that a database that was there before is one to look into; it is as good without."""
+        kept = {name: value for name, value in known.items() if name in self._takes("Database")}
+        marked = {**kept, "Parameters": {**known.get("Parameters", {}), MARK: "true"}}
+        given = {"Name": known["Name"], "DatabaseInput": marked}
+        try:
+            self._ask("UpdateDatabase", f"database/{known['Name']}", given)
+        except (InsufficientPermissions, _Changed):
+            return
+
+    def _databases(self) -> list[str]:
+        return [
+            found["Name"]
+            for found in self._pages("GetDatabases", "DatabaseList", "catalog", {})
+            if MARK in found.get("Parameters", {})
+            or f"{found.get('LocationUri', '')}/".startswith(f"{self.root}/")
+        ]
+
+    def _tables_of(self, database: str) -> list[Shape]:
+        given = {"DatabaseName": database}
+        found = self._pages("GetTables", "TableList", f"database/{database}", given)
+        return [table for table in found if below(self.root, table) is not None]
+
+    # Tables
+
+    def _get(self, database: str, name: str) -> Shape | None:
+        given = {"DatabaseName": database, "Name": name}
+        found = self._ask("GetTable", f"table/{database}/{name}", given, accept=MISSING)
+        return found and dict(found["Table"])
+
+    def _read(self, known: Shape) -> CatalogTable:
+        table, keys = catalog_table(self.root, known), partition_names(known)
+        found = self._partitions(table, ExcludeColumnSchema=True)
+        return table.with_partitions(
+            [dict(zip(keys, one["Values"], strict=False)) for one in found]
+        )
+
+    def _make(self, table: CatalogTable) -> Shape | None:
+        """The table as it was made; None when it was there."""
+        made = table_input(self.root, table)
+        made["Parameters"] |= self._projection(table, {}, table.partitions)
+        given = {"DatabaseName": table.database, "TableInput": made}
+        is_new = self._ask("CreateTable", _table(table), given, accept=EXISTS) is not None
+        return made if is_new else None
+
+    def _with(
+        self, table: CatalogTable, columns: Sequence[Column], partitions: Partitions
+    ) -> Shape:
+        """The table as Glue has it, once it has these columns and reckons these partitions."""
+        known: Shape = _persist(partial(self._grow, table, columns, partitions))
+        return known
+
+    def _grow(
+        self, table: CatalogTable, columns: Sequence[Column], partitions: Partitions
+    ) -> Shape:
+        known = self._get(table.database, table.name)
+        if known is None:
+            made = self._make(table.with_columns(columns))
+            if made is None:
+                raise _Changed(f"the Glue table {table.database}.{table.name} comes and goes")
+            return made
+        check_same(self.root, table, known)
+        return self._update(table, known, columns, partitions)
+
+    def _update(
+        self,
+        table: CatalogTable,
+        known: Shape,
+        columns: Sequence[Column],
+        partitions: Partitions,
+    ) -> Shape:
+        """What others put there stays: only what is lacking is added to what Glue gave."""
+        parameters = known.get("Parameters", {})
+        added = self._projection(table, parameters, partitions)
+        lacks = lacking(columns_of(known), list(map(glue_column, columns)))
+        if not lacks and not added:
+            return known
+        update = grown(known, lacks, self._takes("Table"))
+        update["Parameters"] = {**parameters, **added}
+        if lacks:
+            # First the partitions: if we end in between, the table still lacks the columns, and
+            # whoever finishes the run finds that there is something left to do.
+            self._pass_on(table, columns_of(update))
+        given = {
+            "DatabaseName": table.database,
+            "TableInput": update,
+            "VersionId": known["VersionId"],
+            # Glue keeps every old version and stops at a limit, which hourly syncs would reach.
+            "SkipArchive": True,
+        }
+        self._ask("UpdateTable", _table(table), given)
+        return update
+
+    def _projection(
+        self, table: CatalogTable, known: Mapping[str, str], partitions: Partitions
+    ) -> dict[str, str]:
+        if not self._projects(table):
+            return {}
+        return projection(known, table.partition_columns, partitions, location(self.root, table))
+
+    def _projects(self, table: CatalogTable) -> bool:
+        # Which sources there are, Athena cannot reckon.
+        return self.projection and table.format == "parquet"
+
+    # Partitions
+
+    def _partitions(self, table: CatalogTable, **given: Any) -> Iterator[Shape]:
+        named = {"DatabaseName": table.database, "TableName": table.name, **given}
+        return self._pages("GetPartitions", "Partitions", _table(table), named)
+
+    def _add_partitions(self, table: CatalogTable, known: Shape, partitions: Partitions) -> None:
+        if self._projects(table):
+            return
+        each = {tuple(one[name] for name in table.partition_columns): one for one in partitions}
+        inputs = [partition_input(self.root, table, known, dict(one)) for one in each.values()]
+        self._batches("BatchCreatePartition", "PartitionInputList", table, inputs)
+
+    def _pass_on(self, table: CatalogTable, columns: Sequence[Shape]) -> None:
+        """Give a table's columns to those of its partitions that lack any."""
+        takes = self._takes("Partition")
+        entries = (
+            {"PartitionValueList": one["Values"], "PartitionInput": grown(one, lacks, takes)}
+            for one in self._partitions(table)
+            if (lacks := lacking(columns_of(one), columns))
+        )
+        self._batches("BatchUpdatePartition", "Entries", table, entries)
+
+    def _batches(
+        self,
+        action: str,
+        field: str,
+        table: CatalogTable,
+        items: Collection[Shape] | Iterator[Shape],
+    ) -> None:
+        rest = iter(items)
+        while batch := list(islice(rest, BATCH)):
+            given = {"DatabaseName": table.database, "TableName": table.name, field: batch}
+            answer = _persist(partial(self._ask, action, _table(table), given))
+            with self._errors(action, _table(table)):
+                _raise_first(action, answer.get("Errors", ()))
+
+    # Calls
+
+    def _ask(self, action: str, resource: str, given: Mapping[str, Any], accept: str = "") -> Any:
+        """Glue's answer; None when it refuses with the code that is accepted."""
+        call = getattr(self.access.client("glue"), xform_name(action))
+        with self._errors(action, resource):
+            try:
+                return call(**self._catalog, **given)
+            except ClientError as problem:
+                if code(problem) == CHANGED:
+                    raise _Changed(
+                        f"others keep changing {resource} in Glue: {problem}"
+                    ) from problem
+                if code(problem) != accept:
+                    raise
+                return None
+
+    def _pages(
+        self, action: str, field: str, resource: str, given: Mapping[str, Any]
+    ) -> Iterator[Shape]:
+        """All that Glue lists; nothing of what is not there, or not there any more."""
+        pages = self.access.client("glue").get_paginator(xform_name(action))
+        with self._errors(action, resource):
+            try:
+                for page in pages.paginate(**self._catalog, **given):
+                    yield from page.get(field, ())
+            except ClientError as problem:
+                if code(problem) != MISSING:
+                    raise
+
+    def _errors(self, action: str, resource: str) -> AbstractContextManager[None]:
+        partition = self.access.client("glue").meta.partition
+        arn = f"arn:{partition}:glue:{self.access.region}:{self.catalog_id or '*'}:{resource}"
+        above = {"table": ", its database and the catalog", "database": " and the catalog"}
+        needs = f"glue:{action} on {arn}{above.get(resource.partition('/')[0], '')}"
+        return aws_errors(f"call Glue's {action} for {resource}", needs)
+
+    @property
+    def _catalog(self) -> dict[str, str]:
+        return {"CatalogId": self.catalog_id} if self.catalog_id else {}
+
+    def _takes(self, shape: str) -> Collection[str]:
+        """What an update takes of what Glue gives; the rest is Glue's own."""
+        model = self.access.client("glue").meta.service_model
+        return frozenset(model.shape_for(f"{shape}Input").members)
+
+
+def _table(table: CatalogTable) -> str:
+    return f"table/{table.database}/{table.name}"
+
+
+def _persist(work: Callable[[], Any]) -> Any:
+    """Do something again while others are faster."""
+    for number in range(TRIES):
+        try:
+            return work()
+        except _Changed:
+            time.sleep(random.uniform(0, 0.05 * 2**number))  # noqa: S311 - not a secret
+    return work()
+
+
+def _raise_first(action: str, errors: Sequence[Shape]) -> None:
+    """A partition that is there already, or is gone, is as it should be; else the batch failed."""
+    for error in errors:
+        detail = error.get("ErrorDetail", {})
+        if detail.get("ErrorCode") not in (EXISTS, MISSING):
+            found = {"Code": detail.get("ErrorCode", ""), "Message": detail.get("ErrorMessage", "")}
+            raise ClientError({"Error": found}, action)

@@ -1,0 +1,138 @@
+"""What a user may set for a lake, checked when it is entered."""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError, model_validator
+
+from eventlake.errors import InvalidSettings
+from eventlake.model.settings import explain
+from eventlake.model.values import Value
+
+REGION = r"^(us(-gov)?|af|ap|ca|cn|il|me|mx|eu|sa)-(central|(north|south)?(east|west)?)-\d$"
+BUCKET = r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"
+ACCOUNT = r"^\d{12}$"
+ROLE = r"^arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+$"
+CLUSTER = r"^j-[A-Za-z0-9]+$"
+APPLICATION = r"^[0-9a-z]+$"
+WORKSPACE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$"
+
+
+class LocalSettings(Value):
+    """A lake on disk."""
+
+    path: Annotated[str, Field(min_length=1, description="The lake's root folder")]
+
+
+class AwsCatalog(StrEnum):
+    """Where tables are registered."""
+
+    GLUE = "glue"
+    FILES = "files"
+
+
+class Encryption(StrEnum):
+    """How the bucket is asked to encrypt what is written."""
+
+    BUCKET = ""
+    SSE_S3 = "SSE-S3"
+    SSE_KMS = "SSE-KMS"
+
+
+class AwsSettings(Value):
+    """A lake in an S3 bucket, with its tables in Glue and its runs here or on EMR."""
+
+    s3_bucket: Annotated[str, Field(pattern=BUCKET, description="The lake's bucket")]
+    aws_region: Annotated[str, Field(pattern=REGION, description="The bucket's region")]
+    iam_role_arn: Annotated[
+        str, Field(description="A role to assume; else the caller's own credentials count")
+    ] = ""
+    workspace_id: Annotated[
+        str, Field(description="The workspace's id, and the external id that the role asks for")
+    ] = ""
+    glue_catalog_id: Annotated[
+        str, Field(description="The account of the Glue catalog; the caller's own when not given")
+    ] = ""
+    emr_cluster_id: Annotated[
+        str, Field(description="The EMR cluster that runs work on; without it they run here")
+    ] = ""
+    catalog: Annotated[
+        AwsCatalog,
+        Field(description="Where tables are registered: Glue, or files in the bucket"),
+    ] = AwsCatalog.GLUE
+    partition_projection: Annotated[
+        bool, Field(description="Have engines reckon the partitions instead of registering them")
+    ] = False
+    encryption: Annotated[
+        Encryption, Field(description="SSE-S3 or SSE-KMS; else what the bucket does by itself")
+    ] = Encryption.BUCKET
+    kms_key_id: Annotated[str, Field(description="The key for SSE-KMS; else AWS's own")] = ""
+    s3_endpoint: Annotated[
+        str,
+        Field(pattern=r"^$|^https?://[^/\s]+$", description="Of a store that speaks as S3 does"),
+    ] = ""
+    s3_path_style: Annotated[
+        bool | None,
+        Field(description="Whether the bucket is named in the path; yes when there is an endpoint"),
+    ] = None
+    profile: Annotated[str, Field(description="A profile of the AWS configuration")] = ""
+    credentials_file: Annotated[
+        str, Field(description="A file of AWS credentials, relative to the settings")
+    ] = ""
+
+    @model_validator(mode="after")
+    def _optional(self) -> "AwsSettings":
+        for name, pattern in _OPTIONAL.items():
+            value = getattr(self, name)
+            if value and not re.fullmatch(pattern, value):
+                raise ValueError(f"{name} is {value!r}: it should match {pattern}")
+        if self.kms_key_id and self.encryption is not Encryption.SSE_KMS:
+            raise ValueError(
+                f"kms_key_id is {self.kms_key_id!r}: it takes encryption = 'SSE-KMS' beside it"
+            )
+        return self
+
+
+_OPTIONAL = {
+    "iam_role_arn": ROLE,
+    "workspace_id": WORKSPACE,
+    "glue_catalog_id": ACCOUNT,
+    "emr_cluster_id": CLUSTER,
+}
+
+LakeSettings = LocalSettings | AwsSettings
+
+KINDS: Mapping[str, tuple[type[LocalSettings] | type[AwsSettings], str]] = {
+    "local": (LocalSettings, "path"),
+    "aws": (AwsSettings, "s3_bucket"),
+}
+"""Each kind of lake by its name: its settings, and the one that tells it from the others."""
+
+
+def lake_settings(given: Mapping[str, Any]) -> LakeSettings:
+    """Settings of a lake from what a user gave; a wrong one is named, with what is allowed.
+
+    Segment's own names, such as `s3Bucket`, count too.
+    """
+    named = {_snake(name): value for name, value in given.items()}
+    kind = named.pop("lake", None) or next(
+        (name for name, (_, tells) in KINDS.items() if tells in named), ""
+    )
+    if kind not in KINDS:
+        tells = ", ".join(f"{setting} ({name})" for name, (_, setting) in KINDS.items())
+        raise InvalidSettings(
+            f"lake is {kind!r}: choose one of {', '.join(KINDS)}"
+            if kind
+            else f"the lake's settings do not tell its kind: one of {tells} must be there"
+        )
+    try:
+        return KINDS[kind][0].model_validate(named)
+    except ValidationError as problem:
+        raise InvalidSettings("; ".join(map(explain, problem.errors()))) from problem
+
+
+def _snake(name: str) -> str:
+    """`glueCatalogId` → `glue_catalog_id`; `region` and `bucket` are what Segment's pages say."""
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()

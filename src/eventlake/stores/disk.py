@@ -1,0 +1,114 @@
+"""A lake's root on disk."""
+
+import fcntl
+import glob
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+from obstore.store import LocalStore
+from pyarrow.fs import FileSystem, LocalFileSystem
+
+from eventlake.stores.store import Change, Store
+
+
+@dataclass(frozen=True)
+class Disk(Store):
+    """A folder."""
+
+    root: str
+
+    @cached_property
+    def _store(self) -> Any:
+        # Empty folders go with the last object in them, as they do in a bucket.
+        return LocalStore(self.root, mkdir=True, automatic_cleanup=True)
+
+    def __getstate__(self) -> dict[str, str]:
+        return {"root": self.root}
+
+    def uri(self, path: str) -> str:
+        return (Path(self.root) / path).as_uri()
+
+    def filesystem(self) -> tuple[FileSystem, str]:
+        return LocalFileSystem(), self.root
+
+    def read_range(self, path: str, start: int, size: int) -> pa.Buffer:
+        """A part of an object, without a copy."""
+        with self.open(path) as file:
+            file.seek(start)
+            return file.read_buffer(size)
+
+    def open(self, path: str) -> pa.NativeFile:
+        with self.errors("read", path):
+            return pa.memory_map(str(Path(self.root) / path))
+
+    @contextmanager
+    def writing(self, path: str) -> Iterator[pa.NativeFile]:
+        """Writes in place: the name must be one that nobody knows yet."""
+        with self.errors("write", path), self._new_file(f"{self.root}/{path}") as file:
+            yield file
+
+    @contextmanager
+    def placing(self, path: str) -> Iterator[pa.NativeFile]:
+        place = PurePosixPath(path)
+        part = str(place.with_name(f".{place.name}.part"))  # which a later try writes over
+        with self.writing(part) as file:
+            yield file
+        self.settle(part)
+        self.move(part, path)
+        self.secure(path)
+
+    def _new_file(self, place: str) -> pa.NativeFile:
+        try:
+            return pa.OSFile(place, "wb")
+        except FileNotFoundError:  # the first in its folder
+            Path(place).parent.mkdir(parents=True, exist_ok=True)
+            return pa.OSFile(place, "wb")
+
+    def change(self, path: str, change: Change) -> None:
+        place = Path(self.root) / path
+        with self.errors("write", path):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with (place.parent / ".lock").open("a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # a process that dies lets go
+                for half in place.parent.glob(f"{glob.escape(place.name)}#*"):
+                    half.unlink()  # its writer is dead: only who has the lock writes here
+                data = change(place.read_bytes() if place.exists() else None)
+                if data is not None:
+                    self._store.put(path, data)
+
+    def move(self, source: str, target: str) -> None:
+        with self.errors("move", source):
+            try:
+                self._store.rename(source, target)
+            except FileNotFoundError:
+                self._store.head(target)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            with self.errors("delete", path):
+                try:
+                    self._store.delete(path)
+                except FileNotFoundError:
+                    continue
+
+    def settle(self, path: str) -> None:
+        with self.errors("write", path):
+            file = os.open(Path(self.root) / path, os.O_RDONLY)
+            try:
+                os.fsync(file)
+            finally:
+                os.close(file)
+
+    def secure(self, path: str) -> None:
+        for name in (path, *map(str, PurePosixPath(path).parents)):
+            self.settle(name)
+
+    def prune(self, folder: str) -> None:
+        shutil.rmtree(Path(self.root) / folder, ignore_errors=True)

@@ -1,0 +1,192 @@
+"""What every store does: one suite, run on disk and in a bucket."""
+
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from eventlake.errors import InvalidSettings
+from eventlake.lakes import open_store
+from eventlake.stores import Disk, Store
+from tests.aws.moto import Aws, aws
+
+__all__ = ["aws"]
+
+
+@pytest.fixture(params=["disk", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    if request.param == "disk":
+        return Disk(str(tmp_path / "lake"))
+    here: Aws = request.getfixturevalue("aws")
+    return open_store(here.settings())
+
+
+def test_what_is_written_is_read(store: Store) -> None:
+    store.write("a/b.txt", b"hello")
+    store.write("a/c.txt", pa.py_buffer(b"world"))
+    assert store.read("a/b.txt") == b"hello"
+    assert store.read("a/c.txt") == b"world"
+    assert bytes(store.read_range("a/b.txt", 1, 3)) == b"ell"
+    assert store.open("a/b.txt").read() == b"hello"
+    store.write("a/b.txt", b"again")
+    assert store.read("a/b.txt") == b"again"
+
+
+def test_a_file_written_piece_by_piece(store: Store) -> None:
+    with store.writing("x/y.bin") as file:
+        file.write(b"one ")
+        file.write(b"two")
+    assert store.read("x/y.bin") == b"one two"
+
+
+def test_created_once(store: Store) -> None:
+    assert store.create("a", b"first")
+    assert not store.create("a", b"second")
+    assert store.read("a") == b"first"
+
+
+def test_whether_it_is_there(store: Store) -> None:
+    assert not store.exists("a/b")
+    store.write("a/b", b"")
+    assert store.exists("a/b")
+    assert not store.exists("a")
+
+
+def test_a_move_may_be_repeated(store: Store) -> None:
+    store.write("stage/x", b"1")
+    store.move("stage/x", "data/x")
+    store.move("stage/x", "data/x")
+    assert store.read("data/x") == b"1"
+    assert not store.exists("stage/x")
+
+
+def test_what_a_listing_tells(store: Store) -> None:
+    for path in ("a/2", "a/1", "a/sub/3", "ab/4"):
+        store.write(path, b"xyz")
+    assert store.names("a") == (["sub"], ["1", "2"])
+    assert store.names("nowhere") == ([], [])
+    assert sorted((o.path, o.size) for o in store.objects("a")) == [
+        ("a/1", 3),
+        ("a/2", 3),
+        ("a/sub/3", 3),
+    ]
+    assert all(o.modified.tzinfo for o in store.objects("a"))
+
+
+def test_a_deletion_may_be_repeated(store: Store) -> None:
+    store.write("a/b", b"")
+    store.delete(["a/b", "a/c"])
+    store.delete(["a/b"])
+    assert list(store.objects("a")) == []
+
+
+def test_a_store_travels_to_workers(store: Store) -> None:
+    store.write("a", b"x")
+    assert pickle.loads(pickle.dumps(store)).read("a") == b"x"
+
+
+def test_a_file_has_its_name_only_when_it_is_whole(store: Store) -> None:
+    with store.placing("x/y.bin") as file:
+        file.write(b"one ")
+        assert not store.exists("x/y.bin")
+        file.write(b"two")
+    assert store.read("x/y.bin") == b"one two"
+    assert [found.path for found in store.objects("x")] == ["x/y.bin"]
+
+
+def test_a_file_whose_writer_fails_is_no_object(store: Store) -> None:
+    def fail() -> None:
+        with store.placing("x/y.bin") as file:
+            file.write(b"one ")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert not store.exists("x/y.bin")
+
+
+def test_a_large_object(store: Store) -> None:
+    data = bytes(range(256)) * (12 << 12)  # more than a part of an upload
+    with store.writing("big") as file:
+        file.write(data)
+    assert b"".join(store.pieces("big")) == data
+    with store.open("big") as file:
+        assert file.size() == len(data)
+        file.seek(len(data) - 300)
+        assert file.read() == data[-300:]
+        file.seek(5)
+        assert file.read(3) == data[5:8]
+
+
+def test_what_is_known_of_an_object(store: Store) -> None:
+    assert store.find("a/b") is None
+    store.write("a/b", b"one")
+    first = store.find("a/b")
+    assert first is not None
+    assert (first.path, first.size) == ("a/b", 3)
+    assert list(store.objects("a")) == [first]
+    store.write("a/b", b"two")
+    second = store.find("a/b")
+    assert second is not None
+    assert second.mark != first.mark
+
+
+def test_a_change_is_made_of_what_is_there(store: Store) -> None:
+    store.change("a/b", lambda known: b"new" if known is None else b"old")
+    store.change("a/b", lambda known: (known or b"") + b"er")
+    store.change("a/b", lambda known: None)
+    assert store.read("a/b") == b"newer"
+
+
+def test_changes_of_many_at_once_are_all_made(store: Store) -> None:
+    def add(number: int) -> None:
+        again: Store = pickle.loads(pickle.dumps(store))
+        again.change("a/b", lambda known: (known or b"") + b"%d," % number)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(40)))
+    assert sorted(map(int, store.read("a/b").decode().strip(",").split(","))) == list(range(40))
+
+
+def test_arrow_reads_the_same(store: Store) -> None:
+    store.write("a/b.txt", b"hello")
+    filesystem, root = store.filesystem()
+    assert filesystem.open_input_stream(f"{root}/a/b.txt").read() == b"hello"
+
+
+def test_odd_names(store: Store) -> None:
+    for name in ("a b/c+d.gz", "a b/é.gz", "a b/x=1&y?.gz"):
+        store.write(name, name.encode())
+        assert store.read(name) == name.encode()
+    assert sorted(found.path for found in store.objects("a b")) == [
+        "a b/c+d.gz",
+        "a b/x=1&y?.gz",
+        "a b/é.gz",
+    ]
+
+
+def test_settled_and_secured(store: Store) -> None:
+    store.write("a/b", b"x")
+    store.settle("a/b")
+    store.secure("a/b")
+    store.prune("nowhere")
+    assert store.read("a/b") == b"x"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda store: store.read("gone"),
+        lambda store: store.open("gone"),
+        lambda store: store.read_range("gone", 0, 1),
+        lambda store: list(store.pieces("gone")),
+        lambda store: store.move("gone", "to"),
+    ],
+)
+def test_what_is_not_there(store: Store, call: Callable[[Store], object]) -> None:
+    with pytest.raises(InvalidSettings, match=r"cannot \w+ \S*(gone|to): it does not") as caught:
+        call(store)
+    assert isinstance(caught.value.__cause__, FileNotFoundError)

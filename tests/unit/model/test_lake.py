@@ -1,0 +1,78 @@
+"""The settings of a lake: what is allowed, and what a wrong one is told."""
+
+from typing import Any
+
+import pytest
+
+from eventlake.errors import InvalidSettings
+from eventlake.model.lake import AwsSettings, LocalSettings, lake_settings
+
+AWS = {"s3_bucket": "a-bucket", "aws_region": "eu-west-1"}
+
+
+def test_a_lake_on_disk() -> None:
+    assert lake_settings({"path": "x"}) == LocalSettings(path="x")
+    assert lake_settings({"lake": "local", "path": "x"}) == LocalSettings(path="x")
+
+
+def test_the_least_of_a_lake_on_aws() -> None:
+    assert lake_settings(AWS) == AwsSettings(s3_bucket="a-bucket", aws_region="eu-west-1")
+
+
+def test_segments_own_names() -> None:
+    given = {
+        "s3Bucket": "a-bucket",
+        "awsRegion": "us-east-1",
+        "glueCatalogId": "123456789012",
+        "iamRoleArn": "arn:aws:iam::123456789012:role/SegmentDataLakeRole",
+        "emrClusterId": "j-123ABC",
+        "workspaceId": "ws1",
+    }
+    assert lake_settings(given) == AwsSettings(
+        s3_bucket="a-bucket",
+        aws_region="us-east-1",
+        glue_catalog_id="123456789012",
+        iam_role_arn="arn:aws:iam::123456789012:role/SegmentDataLakeRole",
+        emr_cluster_id="j-123ABC",
+        workspace_id="ws1",
+    )
+
+
+@pytest.mark.parametrize(
+    "region", ["us-east-1", "us-gov-west-1", "ap-southeast-2", "eu-central-1", "il-central-1"]
+)
+def test_regions(region: str) -> None:
+    settings = lake_settings({**AWS, "aws_region": region})
+    assert isinstance(settings, AwsSettings)
+    assert settings.aws_region == region
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("aws_region", "Frankfurt", "aws_region is 'Frankfurt': it should match '^"),
+        ("aws_region", "eu-west-1\n", "aws_region is 'eu-west-1\\n': it should match"),
+        ("s3_bucket", "My_Bucket", "s3_bucket is 'My_Bucket': it should match"),
+        ("s3_bucket", "ab", "s3_bucket is 'ab': it should match"),
+        ("glue_catalog_id", "1234", "glue_catalog_id is '1234': it should match"),
+        ("iam_role_arn", "role/x", "iam_role_arn is 'role/x': it should match"),
+        ("emr_cluster_id", "123", "emr_cluster_id is '123': it should match"),
+        ("workspace_id", "a b", "workspace_id is 'a b': it should match"),
+        ("s3_endpoint", "localhost:9000", "s3_endpoint is 'localhost:9000': it should match"),
+        ("encryption", "AES", "encryption is 'AES': it should be '', 'SSE-S3' or 'SSE-KMS'"),
+        ("kms_key_id", "k", "kms_key_id is 'k': it takes encryption = 'SSE-KMS' beside it"),
+        ("catalog", "hive", "catalog is 'hive': it should be 'glue' or 'files'"),
+        ("colour", "red", "colour is no setting"),
+        ("lake", "azul", "lake is 'azul': choose one of local, aws"),
+    ],
+)
+def test_what_is_wrong_is_named(setting: str, value: Any, message: str) -> None:
+    with pytest.raises(InvalidSettings) as caught:
+        lake_settings({**AWS, setting: value})
+    assert message in str(caught.value)
+
+
+def test_a_secret_is_no_setting() -> None:
+    with pytest.raises(InvalidSettings, match="aws_secret_access_key is no setting") as caught:
+        lake_settings({**AWS, "aws_secret_access_key": "hush"})
+    assert "hush" not in str(caught.value)

@@ -1,0 +1,144 @@
+"""Which lake a user means: a folder, an address, or a file of settings."""
+
+from pathlib import Path
+
+import pytest
+
+from eventlake.errors import InvalidSettings
+from eventlake.lakes import given_settings, open_store
+from eventlake.model.lake import AwsSettings, Encryption, LocalSettings
+from eventlake.stores import Disk
+from eventlake.stores.s3 import S3
+
+
+def test_a_lake_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "a b").mkdir()
+    for given in ("a b", tmp_path / "a b", f"file://{tmp_path}/a%20b", "~/a b", "./x/../a b"):
+        assert open_store(given, make=False) == Disk(str(tmp_path / "a b"))
+
+
+@pytest.mark.parametrize(
+    ("lake", "message"),
+    [
+        ("s3://bucket/lake", "lake is 's3://bucket/lake': a lake is a whole bucket, s3://bucket"),
+        ("gs://bucket", "lake is 'gs://bucket': give a folder, s3://bucket, or a file"),
+        ("a-file", "lake is '.*a-file': it is a file, and a lake is a folder"),
+        ("nowhere", "lake is '.*nowhere': there is no such folder"),
+    ],
+)
+def test_what_is_no_lake(lake: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "a-file").write_text("")
+    given = lake if "://" in lake else tmp_path / lake
+    with pytest.raises(InvalidSettings, match=message):
+        open_store(given, make=False)
+
+
+def test_who_lands_events_may_make_a_lake(tmp_path: Path) -> None:
+    open_store(tmp_path / "new", make=True).write("a", b"")
+    assert (tmp_path / "new/a").exists()
+
+
+def test_a_bucket_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    assert given_settings("s3://a-bucket/") == AwsSettings(
+        s3_bucket="a-bucket", aws_region="eu-west-1"
+    )
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    with pytest.raises(InvalidSettings, match="lake is 's3://a-bucket': set AWS_REGION to the"):
+        given_settings("s3://a-bucket")
+
+
+AWS = """
+s3_bucket = "a-bucket"
+aws_region = "eu-west-1"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "aws.toml"
+
+
+def test_a_file_of_settings(file: Path) -> None:
+    file.write_text(AWS + 'workspace_id = "ws"\nencryption = "SSE-KMS"\nkms_key_id = "k"\n')
+    assert given_settings(file) == AwsSettings(
+        s3_bucket="a-bucket",
+        aws_region="eu-west-1",
+        workspace_id="ws",
+        encryption=Encryption.SSE_KMS,
+        kms_key_id="k",
+    )
+
+
+def test_paths_are_seen_from_the_file(file: Path) -> None:
+    file.write_text('path = "lake"')
+    assert given_settings(file) == LocalSettings(path=str(file.parent / "lake"))
+    file.write_text(AWS + 'credentials_file = "keys"')
+    settings = given_settings(str(file))
+    assert isinstance(settings, AwsSettings)
+    assert settings.credentials_file == str(file.parent / "keys")
+
+
+def test_a_folder_may_end_in_toml(tmp_path: Path) -> None:
+    (tmp_path / "x.toml").mkdir()
+    assert given_settings(tmp_path / "x.toml") == LocalSettings(path=str(tmp_path / "x.toml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\na = =", r"aws.toml is no TOML: .*line 2"),
+        ("", "aws.toml: the lake's settings do not tell its kind: one of path .local., s3_bucket"),
+        (
+            's3_bucket = "B"\naws_region = "eu-west-1"',
+            "aws.toml: s3_bucket is 'B': it should match",
+        ),
+        ('s3_bucket = "a-bucket"', "aws.toml: aws_region is missing"),
+    ],
+)
+def test_a_file_that_is_wrong(file: Path, text: str, message: str) -> None:
+    file.write_text(text)
+    with pytest.raises(InvalidSettings, match=message):
+        given_settings(file)
+
+
+def test_a_file_that_is_not_there(file: Path) -> None:
+    with pytest.raises(InvalidSettings, match=r"lake is '.*aws.toml': there is no such file"):
+        given_settings(file)
+
+
+def opened(monkeypatch: pytest.MonkeyPatch, **changes: object) -> S3:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+    given = {"s3_bucket": "a-bucket", "aws_region": "eu-west-1", **changes}
+    store = open_store(AwsSettings.model_validate(given))
+    assert isinstance(store, S3)
+    return store
+
+
+@pytest.mark.parametrize(
+    ("given", "path_style"),
+    [
+        ({}, False),
+        ({"s3_bucket": "a.dotted.bucket"}, True),
+        ({"s3_endpoint": "https://store.example"}, True),
+        ({"s3_endpoint": "https://store.example", "s3_path_style": False}, False),
+        ({"s3_path_style": True}, True),
+    ],
+)
+def test_how_the_bucket_is_addressed(
+    given: dict[str, object], path_style: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert opened(monkeypatch, **given).path_style is path_style
+
+
+def test_an_endpoint_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(monkeypatch)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1/")
+    given = AwsSettings(s3_bucket="a-bucket", aws_region="eu-west-1")
+    store = open_store(given)
+    assert isinstance(store, S3)
+    assert (store.endpoint, store.path_style) == ("http://127.0.0.1:1", True)
