@@ -1,0 +1,214 @@
+"""The Terraform module under the tools of its users: Terraform itself, and Checkov."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from eventlake.model.lake import lake_settings
+from tests.deploy.module import MODULE
+
+CHECKOV = "checkov==3.3.30"
+TERRAFORM = shutil.which("terraform") or ""
+
+needs_terraform = pytest.mark.skipif(
+    not TERRAFORM, reason="there is no terraform here, and pip cannot bring it"
+)
+
+GIVEN = {
+    "aws_region": "eu-west-1",
+    "s3_bucket": "example-eventlake",
+    "workspace_id": "example-workspace",
+    "trusted_arns": ["arn:aws:iam::123456789012:role/eventlake-host"],
+}
+MADE = {
+    "aws_region": "eu-west-1",
+    "s3_bucket": "example-eventlake",
+    "workspace_id": "example-workspace",
+    "glue_catalog_id": "123456789012",
+    "iam_role_arn": "arn:aws:iam::123456789012:role/eventlake",
+}
+PLACES: dict[str, dict[str, Any]] = {
+    "here": {"emr_cluster_id": None},
+    "cluster": {"emr_cluster_id": "j-2AXXXXXXGAPLF"},
+    "serverless": {
+        "emr_serverless_application_id": "00f1abcdexample",
+        "emr_serverless_role_arn": "arn:aws:iam::123456789012:role/eventlake-emr-serverless",
+    },
+    "temporary": {
+        "emr_service_role": "eventlake-emr-service",
+        "emr_instance_profile": "eventlake-emr-instance",
+        "emr_security_configuration": "eventlake-20261115144415000000000001",
+        "emr_subnet_id": "subnet-0123456789abcdef0",
+        "emr_release_label": "emr-spark-8.1.0",
+        "emr_instance_type": "m7i.xlarge",
+        "emr_max_instances": 8,
+    },
+}
+REFUSED: list[dict[str, Any]] = [
+    {"aws_region": "eu-west-1a"},
+    {"s3_bucket": "Example"},
+    {"s3_bucket": "ab"},
+    {"workspace_id": "two words"},
+    {"workspace_id": "w"},
+    {"glue_catalog_id": "12345"},
+    {"iam_role_arn": "arn:aws:iam::123456789012:user/somebody"},
+    {"emr_cluster_id": "2AXXXXXXGAPLF"},
+    {"emr_cluster_id": "j-2AXXXXXXGAPLF", "create_emr_cluster": True},
+    {"trusted_arns": ["*"]},
+    {"trusted_arns": ["arn:aws:iam::123456789012:role/*"]},
+    {"trusted_arns": []},
+    {"kms_key_arn": "arn:aws:kms:eu-west-1:123456789012:alias/lake"},
+    {"create_emr_cluster": True},
+    {"temporary_clusters": True},
+    {"emr_release_label": "emr-7.13.0"},
+    {"emr_instance_type": "large"},
+    {"emr_instances": {"minimum": 4, "maximum": 2}},
+    {"emr_idle_timeout": 5},
+    {"glue_databases": []},
+]
+ACCEPTED: list[dict[str, Any]] = [
+    {},
+    {"aws_region": "us-gov-east-1"},
+    {"glue_catalog_id": "210987654321"},
+    {"emr_cluster_id": "j-2AXXXXXXGAPLF"},
+    {"trusted_arns": [], "iam_role_arn": "arn:aws-cn:iam::123456789012:role/path/lake"},
+    {"create_emr_cluster": True, "emr_subnet_id": "subnet-0123456789abcdef0"},
+    {"emr_idle_timeout": 3600},
+    {"emr_release_label": "emr-spark-10.0.0"},
+]
+
+Terraform = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def terraform(tmp_path: Path) -> Terraform:
+    """Runs Terraform on what of the module needs no provider, which cannot be had everywhere."""
+    for name in ("variables.tf", "settings.tf"):
+        shutil.copy(MODULE / name, tmp_path)
+    (tmp_path / "made.tf.json").write_text(json.dumps({"locals": {"settings": MADE}}))
+
+    def run(*arguments: str, **given: Any) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "given.auto.tfvars.json").write_text(json.dumps({**GIVEN, **given}))
+        return started([TERRAFORM, *arguments], tmp_path)
+
+    assert run("init", "-input=false").returncode == 0
+    return run
+
+
+def started(command: list[str], folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    # Neither a user's configuration nor a call to anybody outside is part of a test.
+    alone = {"TF_CLI_CONFIG_FILE": os.devnull, "CHECKPOINT_DISABLE": "1", "NO_COLOR": "1"}
+    return subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=180,
+        env={**os.environ, **alone, **more},
+    )
+
+
+@needs_terraform
+def test_the_module_is_formatted() -> None:
+    done = started([TERRAFORM, "fmt", "-check", "-diff", "-recursive"], MODULE)
+    assert done.returncode == 0, done.stdout
+
+
+@needs_terraform
+def test_terraform_refuses_what_eventlake_would(terraform: Terraform) -> None:
+    for given in REFUSED:
+        done = terraform("plan", "-input=false", "-no-color", **given)
+        assert done.returncode == 1, given
+        # The setting that is named is one that was given.
+        assert any(f"var.{name}" in done.stderr for name in given), done.stderr
+        assert "Invalid value for variable" in done.stderr, done.stderr
+
+
+@needs_terraform
+def test_terraform_accepts_what_eventlake_would(terraform: Terraform) -> None:
+    for given in ACCEPTED:
+        done = terraform("plan", "-input=false", "-no-color", **given)
+        assert done.returncode == 0, done.stderr
+
+
+@needs_terraform
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_the_settings_are_a_file_that_eventlake_reads(
+    place: dict[str, Any], terraform: Terraform, tmp_path: Path
+) -> None:
+    made = {**MADE, **place}
+    (tmp_path / "made.tf.json").write_text(json.dumps({"locals": {"settings": made}}))
+    assert terraform("apply", "-auto-approve", "-input=false").returncode == 0
+    written = tomllib.loads(terraform("output", "-raw", "settings").stdout)
+    assert written == {name: value for name, value in made.items() if value is not None}
+    assert lake_settings(written).model_dump(include=set(written)) == written
+
+
+@pytest.fixture(scope="module")
+def checkov() -> Path:
+    """Checkov in an environment of its own, since it pins a hundred packages; made once."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "eventlake-tests"
+    release = f"{sys.version_info.major}.{sys.version_info.minor}"
+    folder = caches / f"{CHECKOV.replace('==', '-')}-python{release}"
+    problem = None if folder.is_dir() else install(folder)
+    if problem and os.environ.get("CI") == "true":
+        pytest.fail(f"Checkov is needed in CI: {problem}")
+    if problem:
+        pytest.skip(f"Checkov cannot be had here: {problem}")
+    return folder
+
+
+def install(folder: Path) -> str | None:
+    """Why it cannot be; a folder of that name is always a whole one."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as new:
+        # A folder of packages may be moved, and an environment may not.
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        try:
+            done = started([*pip, "--target", new, CHECKOV], folder.parent)
+        except subprocess.TimeoutExpired as slow:
+            return str(slow)
+        if done.returncode:
+            return done.stderr
+        with suppress(OSError):  # another run was first
+            Path(new).rename(folder)
+    return None
+
+
+def scan(checkov: Path, folder: Path) -> dict[str, Any]:
+    """What Checkov finds; the proxy that is not there keeps it from asking anybody."""
+    command = [sys.executable, "-m", "checkov.main", "--directory", str(folder)]
+    quiet = ["--framework", "terraform", "--skip-download", "--output", "json", "--soft-fail"]
+    nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+    done = started([*command, *quiet], folder, PYTHONPATH=str(checkov), **nowhere)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)["results"]
+    return found
+
+
+def test_checkov_finds_nothing(checkov: Path) -> None:
+    found = scan(checkov, MODULE)
+    assert not found["parsing_errors"]
+    assert [(one["check_id"], one["resource"]) for one in found["failed_checks"]] == []
+    # With the example all is switched on, so that clusters are looked at as well.
+    seen = {one["resource"] for one in found["passed_checks"]}
+    assert any("aws_emr_cluster" in one for one in seen)
+    assert all(one["check_result"]["suppress_comment"] for one in found["skipped_checks"])
+
+
+def test_checkov_would_find_an_open_policy(checkov: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(MODULE, tmp_path / "aws")
+    text = (folder / "glue.tf").read_text()
+    (folder / "glue.tf").write_text(text.replace('"glue:GetDatabases"', '"*"'))
+    assert scan(checkov, folder)["failed_checks"]
