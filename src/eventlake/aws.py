@@ -34,7 +34,10 @@ SESSION_NAME = "eventlake"
 FRESH = timedelta(minutes=10)
 """botocore renews what has less than this left; so much at least is left of what it gives."""
 RETRIES = Config(
-    retries={"mode": "standard", "max_attempts": 8}, connect_timeout=10, read_timeout=60
+    retries={"mode": "standard", "max_attempts": 8},
+    connect_timeout=10,
+    read_timeout=60,
+    max_pool_connections=16,  # as many as tables are registered at a time
 )
 
 _lock = threading.Lock()
@@ -59,7 +62,7 @@ class Access:
         """What gives a store its credentials, again and again before they expire."""
         with _lock, aws_errors("find credentials"):
             if self.role_arn:
-                return partial(_role_credential, self, _session(self).client("sts", config=RETRIES))
+                return partial(_role_credential, self, _connected(_session(self), "sts"))
             if _session(self).get_credentials() is None:
                 raise NoCredentialsError
             return Boto3CredentialProvider(_session(self), ttl=FRESH)
@@ -90,7 +93,25 @@ def _client(access: Access, service: str) -> Any:
     session = _session(access)
     if access.role_arn:
         session = _as_role(access, session)
-    return session.client(service, config=RETRIES)
+    return _connected(session, service)
+
+
+def _connected(session: boto3.Session, service: str) -> Any:
+    client = session.client(service, config=RETRIES)
+    client.meta.events.register("before-parse", _whole)
+    return client
+
+
+def _whole(response_dict: dict[str, Any], **_: Any) -> None:
+    """Have an answer that broke off tried again: botocore reads it as one with nothing in it."""
+    said, body = response_dict["headers"].get("content-length"), response_dict["body"]
+    if said and body and len(body) < int(said):
+        text = _AGAIN_XML if body.startswith(b"<") else _AGAIN_JSON
+        response_dict |= {"status_code": 500, "body": text}
+
+
+_AGAIN_JSON = b'{"__type": "RequestTimeout"}'
+_AGAIN_XML = b"<ErrorResponse><Error><Code>RequestTimeout</Code></Error></ErrorResponse>"
 
 
 class _Role(credentials.CredentialProvider):  # type: ignore[misc]
@@ -100,7 +121,7 @@ class _Role(credentials.CredentialProvider):  # type: ignore[misc]
 
     def __init__(self, access: Access, session: boto3.Session) -> None:
         super().__init__()
-        self._access, self._sts = access, session.client("sts", config=RETRIES)
+        self._access, self._sts = access, _connected(session, "sts")
 
     def load(self) -> Any:
         return credentials.DeferredRefreshableCredentials(
@@ -178,6 +199,7 @@ NOT_ACCEPTED = frozenset(
         "InvalidAccessKeyId",
         "InvalidClientTokenId",
         "InvalidToken",
+        "RequestTimeTooSkewed",
         "SignatureDoesNotMatch",
         "UnrecognizedClientException",
     )

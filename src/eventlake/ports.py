@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.commit import Move
+from eventlake.model.job import JobState
 from eventlake.model.schema import Column
 
 
@@ -14,8 +15,8 @@ class Catalog(Protocol):
     def database(self, name: str) -> None:
         """Make sure that a database exists."""
 
-    def tables(self) -> Sequence[CatalogTable]:
-        """Every table that is registered."""
+    def tables(self, database: str = "") -> Sequence[CatalogTable]:
+        """Every table of the lake, or those in one database, without their many partitions."""
 
     def table(self, database: str, name: str) -> CatalogTable | None:
         """A table, or None."""
@@ -24,10 +25,10 @@ class Catalog(Protocol):
         """Register a table with its partitions; where it is known by now, what it lacks."""
 
     def add_columns(self, table: CatalogTable, columns: Sequence[Column]) -> None:
-        """Append columns to a table; those that it has already stay as they are."""
+        """Append columns to a table, made where it is not there; those that it has stay."""
 
     def add_partitions(self, table: CatalogTable, partitions: Sequence[Mapping[str, str]]) -> None:
-        """Make the table's new partitions known."""
+        """Make partitions of a table known, which is made if it is not there."""
 
     def drop(self, table: CatalogTable) -> None:
         """Forget a table; its files are not touched."""
@@ -52,6 +53,22 @@ class Runner(Protocol):
 
     def session(self) -> Any:
         """The session; started when first asked for."""
+
+
+class Cluster(Protocol):
+    """Runs jobs somewhere else, each when its turn comes."""
+
+    def submit(self, name: str, job: str) -> str:
+        """Have the job of an object in the lake run; what the cluster calls it."""
+
+    def state(self, handle: str) -> JobState:
+        """How far a job is."""
+
+    def cancel(self, handle: str) -> None:
+        """Stop a job, or see to it that it never begins."""
+
+    def log(self, handle: str) -> str:
+        """Where to read what a job said."""
 
 
 class Progress(Protocol):

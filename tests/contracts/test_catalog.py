@@ -224,3 +224,26 @@ def test_two_runs_may_register_at_once(connect: Connect, catalog: Catalog) -> No
     with ThreadPoolExecutor(2) as both:
         list(both.map(register, days))
     assert list(found(catalog).partitions) == days[0] + days[1]
+
+
+def test_a_list_of_tables_leaves_their_partitions_out(catalog: Catalog) -> None:
+    catalog.create(ORDERS.model_copy(update={"partitions": (SEVEN, EIGHT)}))
+    assert list(catalog.tables()) == [ORDERS]
+
+
+def test_tables_of_one_database(catalog: Catalog) -> None:
+    other = ORDERS.model_copy(update={"database": "app", "source": "app"})
+    for table in (ORDERS, other):
+        catalog.create(table)
+    assert list(catalog.tables("app")) == [other]
+    assert list(catalog.tables("nowhere")) == []
+
+
+def test_a_table_that_was_dropped_by_somebody_is_made_again(catalog: Catalog) -> None:
+    for change in (
+        lambda: catalog.add_columns(ORDERS, [column("coupon")]),
+        lambda: catalog.add_partitions(ORDERS, [SEVEN]),
+    ):
+        change()
+        assert found(catalog).columns[:2] == (ID, WHEN)
+        catalog.drop(ORDERS)

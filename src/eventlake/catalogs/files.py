@@ -18,12 +18,12 @@ class FilesCatalog:
     def database(self, name: str) -> None:
         """A database is there as soon as a table is in it."""
 
-    def tables(self) -> Sequence[CatalogTable]:
-        databases, _ = self.store.names(CATALOG)
+    def tables(self, database: str = "") -> Sequence[CatalogTable]:
+        databases = [database] if database else self.store.names(CATALOG)[0]
         return [
-            self._read(f"{CATALOG}/{database}/{file}")
-            for database in databases
-            for file in self.store.names(f"{CATALOG}/{database}")[1]
+            self._read(f"{CATALOG}/{name}/{file}").model_copy(update={"partitions": ()})
+            for name in databases
+            for file in self.store.names(f"{CATALOG}/{name}")[1]
             if file.endswith(".json")  # beside them is what holds off another writer
         ]
 

@@ -3,7 +3,6 @@
 import random
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +13,7 @@ from botocore import xform_name
 from botocore.exceptions import ClientError
 
 from eventlake.aws import Access, aws_errors, code
-from eventlake.catalogs.glue_projection import projection
+from eventlake.catalogs.glue_projection import ENABLED, projection
 from eventlake.catalogs.glue_tables import (
     Shape,
     below,
@@ -35,7 +34,6 @@ from eventlake.model.schema import Column
 
 BATCH = 100
 """Partitions that Glue takes in one call."""
-AT_ONCE = 16
 TRIES = 8
 """How often a table is read again that someone else has changed meanwhile."""
 
@@ -72,14 +70,14 @@ class GlueCatalog:
         elif MARK not in found["Database"].get("Parameters", {}):
             self._mark(found["Database"])
 
-    def tables(self) -> Sequence[CatalogTable]:
+    def tables(self, database: str = "") -> Sequence[CatalogTable]:
         """Every table of this lake that is in a marked database, or in one that lies in the lake.
 
         An account may have thousands of databases, and those of others are not looked into.
         """
-        found = [table for name in self._databases() for table in self._tables_of(name)]
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            return list(pool.map(self._read, found))
+        databases = [database] if database else self._databases()
+        found = (table for name in databases for table in self._tables_of(name))
+        return [catalog_table(self.root, table) for table in found]
 
     def table(self, database: str, name: str) -> CatalogTable | None:
         known = self._get(database, name)
@@ -162,7 +160,7 @@ class GlueCatalog:
     ) -> Shape:
         known = self._get(table.database, table.name)
         if known is None:
-            made = self._make(table.with_columns(columns))
+            made = self._make(table.with_columns(columns).with_partitions(partitions))
             if made is None:
                 raise _Changed(f"the Glue table {table.database}.{table.name} comes and goes")
             return made
@@ -178,6 +176,9 @@ class GlueCatalog:
     ) -> Shape:
         """What others put there stays: only what is lacking is added to what Glue gave."""
         parameters = known.get("Parameters", {})
+        if self._projects(table) and ENABLED not in parameters:
+            # From now on Athena asks for none of those that are registered.
+            partitions = [*partitions, *self._read(known).partitions]
         added = self._projection(table, parameters, partitions)
         lacks = lacking(columns_of(known), list(map(glue_column, columns)))
         if not lacks and not added:

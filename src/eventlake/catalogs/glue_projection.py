@@ -62,7 +62,7 @@ def _key(key: str, keys: Sequence[str], found: Sequence[str]) -> Iterable[tuple[
 def _widened(known: str, values: Sequence[str]) -> str:
     """A range with these values in it; one in somebody else's form is left alone."""
     if days := _DAYS.fullmatch(known):
-        return f"{min(days[1], *values)},{days[2]}"
+        return f"{min([days[1], *values])},{days[2]}"
     if years := _YEARS.fullmatch(known):
-        return f"{min(years[1], *values)},{max(years[2], *values)}"
+        return f"{min([years[1], *values])},{max([years[2], *values])}"
     return known

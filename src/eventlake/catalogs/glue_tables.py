@@ -30,6 +30,7 @@ _SERDES: Mapping[str, Mapping[str, str]] = {
     },
 }
 
+_OURS = frozenset(map(str, Type))
 _NEAREST: Mapping[str, Type] = {
     **{str(kind): kind for kind in Type},
     **dict.fromkeys(("tinyint", "smallint", "int", "integer"), Type.BIGINT),
@@ -49,7 +50,8 @@ def table_input(root: str, table: CatalogTable) -> Shape:
         "Parameters": {
             "EXTERNAL": "TRUE",
             "classification": table.format,
-            **({SOURCE: table.source} if table.source else {}),
+            # All sources share the table of the reports.
+            **({SOURCE: table.source} if table.source and table.format != "json" else {}),
         },
         "PartitionKeys": [{"Name": name, "Type": "string"} for name in table.partition_columns],
         "StorageDescriptor": _storage(root, table),
@@ -129,6 +131,11 @@ def catalog_table(root: str, shape: Shape) -> CatalogTable:
         columns=tuple(map(_column, columns_of(shape))),
         partition_columns=partition_names(shape),
         format=_format(storage),
+        foreign={
+            column["Name"]: column.get("Type", "")
+            for column in columns_of(shape)
+            if _spelled(column) not in _OURS
+        },
     )
 
 
@@ -148,9 +155,13 @@ def _source(place: str) -> str:
 
 
 def _column(shape: Shape) -> Column:
-    kind = shape.get("Type", "").lower().replace(" ", "")
+    kind = _spelled(shape)
     nearest = _NEAREST.get(kind) or _NEAREST.get(kind.partition("(")[0], Type.STRING)
     return Column(name=shape["Name"], type=nearest)
+
+
+def _spelled(shape: Shape) -> str:
+    return str(shape.get("Type", "")).lower().replace(" ", "")
 
 
 def _format(storage: Shape) -> str:

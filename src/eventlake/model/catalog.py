@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from pydantic import Field
+
 from eventlake.model.schema import Column
 from eventlake.model.values import Value
 
@@ -18,6 +20,8 @@ class CatalogTable(Value):
     partition_columns: tuple[str, ...]
     partitions: tuple[dict[str, str], ...] = ()
     format: str = "parquet"
+    foreign: dict[str, str] = Field(default_factory=dict)
+    """Columns to which somebody else gave a type that is none of ours, as the catalog spells it."""
 
     def with_columns(self, columns: Sequence[Column]) -> "CatalogTable":
         """The table with those of the columns that it lacks, at its end."""

@@ -68,7 +68,11 @@ def register(lake: Lake, commit: Commit, problems: Problems, progress: Progress)
     """Tell the catalog of new tables, columns and partitions."""
     wanted = [done for done in commit.tables if done.files or done.new_columns]
     if wanted:
-        lake.catalog.database(commit.settings.database)
+        try:
+            lake.catalog.database(commit.settings.database)
+        except EventLakeError as problem:
+            noted = (str(problem), problem.code)
+            problems.update({done.table.name: noted for done in wanted} | problems)
     jobs = [
         (done.table.name, partial(_register, lake, commit, done))
         for done in wanted
@@ -102,20 +106,25 @@ def _register(lake: Lake, commit: Commit, done: TableCommit) -> None:
         partition_columns=settings.date_partition.columns,
         partitions=done.partitions if lake.format.needs_partitions else (),
     )
-    known = None if done.is_new else lake.catalog.table(table.database, table.name)
-    if known is None:
+    if done.is_new:
         lake.catalog.create(table)
         return
-    if known.lacks(table.columns):
+    # Whoever left a column unregistered has its own commit to finish: none has to be looked for.
+    if done.new_columns:
         lake.catalog.add_columns(table, table.columns)
     if table.partitions:
         lake.catalog.add_partitions(table, table.partitions)
 
 
 def write_report(lake: Lake, commit: Commit, problems: Problems, progress: Progress) -> str:
+    """Where the report is; one that cannot be written is left for the next run too."""
     progress.step("report", 0, 1, 0)
     path = report_path(commit.settings.folder, commit.run_id)
-    lake.store.write(path, to_lines(report_lines(commit, now(), problems, lake.facts)))
+    try:
+        lake.store.write(path, to_lines(report_lines(commit, now(), problems, lake.facts)))
+    except EventLakeError as problem:
+        problems.setdefault(report.TABLE, (str(problem), problem.code))
+        path = ""
     progress.step("report", 1, 1, 0)
     return path
 
@@ -125,7 +134,7 @@ def _register_reports(lake: Lake, commit: Commit) -> None:
     table = CatalogTable(
         database=report.DATABASE,
         name=report.TABLE,
-        source="",
+        source=commit.settings.folder,
         location=REPORTS,
         columns=tuple(Column(name=name, type=kind) for name, kind in report.COLUMNS.items()),
         partition_columns=report.PARTITIONS,
@@ -133,10 +142,7 @@ def _register_reports(lake: Lake, commit: Commit) -> None:
         format="json",
     )
     lake.catalog.database(table.database)
-    if lake.catalog.table(table.database, table.name) is None:
-        lake.catalog.create(table)
-    else:
-        lake.catalog.add_partitions(table, table.partitions)
+    lake.catalog.create(table)
 
 
 def clean(lake: Lake, ledger: Ledger, commit: Commit, progress: Progress) -> None:
