@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from eventlake.kernels.dedupe import DAY, Ids
+from eventlake.lakes import open_store
 from eventlake.ledger import Ledger, State
 from eventlake.model.commit import Commit, Counts, IdFile
 from eventlake.model.layout import ids_path
 from eventlake.pipeline.dedupe import write_ids
-from eventlake.lakes import open_store
 from eventlake.stores import Store
 
 PER_FILE = 1_000_000

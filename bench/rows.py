@@ -97,6 +97,12 @@ def _load_into_copy(events: Workload, lake: Path, copy: Path) -> Timed:
         shutil.rmtree(copy)
 
 
+def _bucket_loads(events: Workload, repeat: int) -> list[Timed]:
+    from bench import bucket
+
+    return [bucket.load(events) for _ in range(repeat)]
+
+
 def _tenth(events: int) -> Workload:
     return tenth_of(workload(events))
 
@@ -115,6 +121,7 @@ _RECIPES: dict[str, Recipe] = {
     "dlt": ("dlt (tenth, scaled)", _tenth, partial(_conversions, "dlt")),
     "types": ("load, 1,000 types", partial(workload, types=1000), _loads),
     "index": ("load, large index", partial(workload, seed=8), _second_loads),
+    "s3": ("load into S3", workload, _bucket_loads),
     "memory": (
         "load, 5 x events",
         lambda events: workload(MEMORY_TIMES * events),
@@ -129,6 +136,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "dlt": ("dlt",),
     "types": ("eventlake", "types"),
     "index": ("eventlake", "index"),
+    "s3": ("eventlake", "s3"),
     "memory": ("eventlake", "memory"),
 }
 """What may be asked for, and the rows that it needs."""

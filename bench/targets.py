@@ -66,6 +66,11 @@ TARGETS = (
         most=1.5,
     ),
     Target(
+        "load into S3 against disk, the emulator apart",
+        lambda r: times(r, "s3"),
+        most=1.3,
+    ),
+    Target(
         "peak memory of all processes, both sizes",
         lambda r: peak(r, "eventlake", "memory"),
         most=6,

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
@@ -17,14 +18,19 @@ import pyarrow.parquet as pq
 import eventlake.api
 import eventlake.cli.main
 from eventlake.api import LoadResult, open_lake
+from eventlake.model.lake import AwsSettings
 from eventlake.model.settings import SourceSettings
 from eventlake.ports import Progress, Silent
 from eventlake.runners.local import LocalRunner
 from eventlake.sample import SampleSpec, make_sample
+from tests.aws.copies import copied
 from tests.processes import Ran, finish, start
 
 SOURCE = "web"
 SETTINGS = SourceSettings(source=SOURCE)
+
+Place = Path | AwsSettings
+"""Where a lake is."""
 
 
 # Loads
@@ -66,7 +72,7 @@ class Frame:
 
 def load(
     paths: Sequence[str | Path],
-    lake: Path,
+    lake: Place,
     progress: Progress | None = None,
     *,
     runner: type = Inline,
@@ -154,8 +160,23 @@ class Picture:
         return sum(rows.total() for rows in self.tables.values())
 
 
-def picture(lake: Path) -> Picture:
+@contextmanager
+def on_disk(lake: Place) -> Iterator[Path]:
+    """A folder with all that is in a lake."""
+    if isinstance(lake, Path):
+        yield lake
+        return
+    with TemporaryDirectory(prefix="copy-") as folder:
+        yield copied(lake, Path(folder))
+
+
+def picture(lake: Place) -> Picture:
     """A lake read by nothing but JSON and Parquet readers, and what `verify` says of it."""
+    with on_disk(lake) as folder:
+        return _picture(folder)
+
+
+def _picture(lake: Path) -> Picture:
     root = lake / "segment-data"
     commits = read_commits(lake)
     runs = [commit["run_id"] for commit in commits]
@@ -176,14 +197,20 @@ def picture(lake: Path) -> Picture:
     )
 
 
-def read_commits(lake: Path) -> list[Any]:
+def read_commits(lake: Place) -> list[Any]:
     """The commits of the source, as JSON."""
-    ledger = lake / "segment-data/ledger" / SOURCE
-    return [json.loads(path.read_bytes()) for path in sorted(ledger.glob("*.json"))]
+    with on_disk(lake) as folder:
+        ledger = folder / "segment-data/ledger" / SOURCE
+        return [json.loads(path.read_bytes()) for path in sorted(ledger.glob("*.json"))]
 
 
-def strays(lake: Path) -> list[str]:
+def strays(lake: Place) -> list[str]:
     """Everything in the lake that no commit accounts for, empty folders of the stage too."""
+    with on_disk(lake) as folder:
+        return _strays(folder)
+
+
+def _strays(lake: Path) -> list[str]:
     commits = read_commits(lake)
     known = {move["final"] for commit in commits for move in commit.get("moves", ())}
     places = (f"data/{SOURCE}", f"quarantine/{SOURCE}", f"ledger/{SOURCE}/ids")
@@ -234,7 +261,15 @@ def _quarantine(lake: Path, commits: list[Any]) -> Counter[Any]:
     return rows
 
 
-_VARIES = {"run_id", "start_time", "finish_time", "duration_mins", "bytes_written"}
+_VARIES = {
+    "run_id",
+    "start_time",
+    "finish_time",
+    "duration_mins",
+    "bytes_written",
+    "workspace_id",
+    "s3_bucket",
+}
 
 
 def _report(path: Path) -> Any:
@@ -280,7 +315,7 @@ def _difference(ours: Any, theirs: Any) -> str:
     return f"{ours}\nand not\n{theirs}"
 
 
-def assert_well(lake: Path) -> Picture:
+def assert_well(lake: Place) -> Picture:
     """A lake that is complete and has nothing left over."""
     found = picture(lake)
     assert found.problems == (), found.problems

@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,10 +21,10 @@ from eventlake.collect.source import archive_folder, settings_for
 from eventlake.errors import EventLakeError, Internal, InvalidSettings
 from eventlake.kernels.cast import ARROW
 from eventlake.kernels.times import parse_times
-from eventlake.lakes import open_parts, open_store
+from eventlake.lakes import open_cluster, open_parts, open_store
 from eventlake.ledger import Ledger, sources
 from eventlake.model.catalog import CatalogTable
-from eventlake.model.commit import Commit, Counts, TableCommit
+from eventlake.model.commit import Commit, Counts, Input, TableCommit
 from eventlake.model.layout import QUARANTINE, REPORTS, run_day
 from eventlake.model.report import COLUMNS as REPORT_COLUMNS
 from eventlake.model.schema import Column
@@ -39,13 +40,14 @@ from eventlake.pipeline.plan import (
     recover,
     warnings,
 )
+from eventlake.pipeline.submit import submit
 from eventlake.pipeline.sync import Run
 from eventlake.pipeline.sync import sync as run_sync
-from eventlake.ports import Progress, Silent
+from eventlake.ports import Cluster, Progress, Silent
 from eventlake.query import QueryTable, mentioned, run_query, run_spark_query
 from eventlake.runners.local import LocalRunner, log_path
 from eventlake.stores import Store
-from eventlake.verify import Verification, verify
+from eventlake.verify import Place, Verification, verify
 
 
 class LoadResult(Value):
@@ -74,11 +76,13 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
     master: str = "local[*]",
     keep_raw: bool = False,
     suppressed: Iterable[str] = (),
+    temporary_cluster: bool = False,
     progress: Progress | None = None,
 ) -> LoadResult:
-    """Land the events of raw logs that were not loaded before."""
+    """Land the events of raw logs that were not loaded before: here, or on the lake's cluster."""
     progress = progress or Silent()
     parts = open_parts(lake, make=True)
+    cluster = open_cluster(lake, parts.store, temporary=temporary_cluster)
     settings = settings.of_workspace(parts.workspace)
     ledger = Ledger(parts.store, settings.folder)
     progress.step("plan", 0, 1, 0)
@@ -101,25 +105,23 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
         return LoadResult(status="nothing", message=_nothing(len(found.inputs)), **said)
     if keep_raw:
         fresh = archive.keep(fresh, parts.store, settings.folder, holders)
+    elif cluster:
+        fresh = _seen(fresh, parts.store, settings.folder, holders)
     plan = make_plan(state, settings, fresh)
     runner = LocalRunner(master)
     run = Run(parts, ledger, runner, plan, progress, frozenset(suppressed), dead, holders)
-    began = perf_counter()
-    progress.step("start", 0, 1, 0)
-    runner.session()
-    started = perf_counter()
-    commit, finished = _guarded(run)
-    run.timings |= {"spark_start": started - began, "total": perf_counter() - started}
+    commit, finished = _here(run) if cluster is None else _there(run, cluster)
     return _result(commit, finished, said, run.timings)
 
 
-def sync(
+def sync(  # noqa: PLR0913 - as above
     source: str,
     *,
     lake: str | Path,
     changes: Mapping[str, object] | None = None,
     master: str = "local[*]",
     suppressed: Iterable[str] = (),
+    temporary_cluster: bool = False,
     progress: Progress | None = None,
 ) -> LoadResult:
     """Land what the source's archive has got since the last time.
@@ -134,6 +136,7 @@ def sync(
         settings=settings,
         master=master,
         suppressed=suppressed,
+        temporary_cluster=temporary_cluster,
         progress=progress,
     )
 
@@ -155,6 +158,34 @@ def _nothing(files: int) -> str:
     if not files:
         return "nothing to load: no raw logs (.gz, .zst, .json, .jsonl, .ndjson, .log) were found"
     return f"nothing to load: {files} file{'s' * (files != 1)} were loaded before"
+
+
+def _seen(
+    inputs: Sequence[Input], store: Store, folder: str, holders: archive.Holders
+) -> tuple[Input, ...]:
+    """Logs that a cluster sees: what is not in the lake's bucket is copied into its archive."""
+    there = [one for one in inputs if one.uri.startswith(f"{store.root}/")]
+    copied = archive.keep((one for one in inputs if one not in there), store, folder, holders)
+    return tuple(sorted((*there, *copied), key=lambda one: one.uri))
+
+
+def _here(run: Run) -> tuple[Commit, Finished]:
+    began = perf_counter()
+    run.progress.step("start", 0, 1, 0)
+    run.runner.session()
+    started = perf_counter()
+    done = _guarded(run)
+    run.timings |= {"spark_start": started - began, "total": perf_counter() - started}
+    return done
+
+
+def _there(run: Run, cluster: AbstractContextManager[Cluster]) -> tuple[Commit, Finished]:
+    began = perf_counter()
+    run.progress.step("upload", 0, 1, 0)
+    with cluster as ready:
+        done = submit(run, ready)
+    run.timings["total"] = perf_counter() - began
+    return done
 
 
 def _guarded(run: Run) -> tuple[Commit, Finished]:
@@ -252,7 +283,7 @@ class Lake:
 
     def verify(self, source: str) -> Verification:
         """An independent comparison of the archive with the tables."""
-        return verify(Path(self.parts.store.root), source)
+        return verify(Place(*self.parts.store.filesystem()), source)
 
     def _folder(self, source: str) -> str:
         known: dict[str, str] = {}

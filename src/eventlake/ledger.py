@@ -35,7 +35,11 @@ class State(Value):
     def after(self, sequence: int, commit: Commit) -> "State":
         loaded = {identity for one in commit.inputs for identity in one.identities}
         # A table begins with its first row; one whose events were all left out is not there yet.
-        made = [done for done in commit.tables if done.files or done.table.name in self.tables]
+        made = [
+            done
+            for done in commit.tables
+            if done.files or done.adopted or done.table.name in self.tables
+        ]
         return State(
             sequence=sequence,
             settings=commit.settings,

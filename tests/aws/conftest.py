@@ -1,6 +1,8 @@
-"""Every test here may ask for an AWS of its own, and for a Glue that is strict."""
+"""Every test here may ask for an AWS of its own, for a Glue that is strict, for a proxy."""
 
 from tests.aws.glue import glue
 from tests.aws.moto import aws
+from tests.aws.proxy import proxy
+from tests.aws.worlds import world
 
-__all__ = ["aws", "glue"]
+__all__ = ["aws", "glue", "proxy", "world"]

@@ -1,4 +1,4 @@
-"""The second opinion, over small lakes made by hand and over one that the oracle made."""
+"""The second opinion, over small lakes made by hand, on disk and in a bucket."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,18 +20,23 @@ import zstandard
 
 import eventlake.verify
 from eventlake.errors import InvalidSettings
+from eventlake.lakes import open_store
 from eventlake.model.commit import Commit, Counts, DataFile, Input, TableCommit
 from eventlake.model.layout import data_path, partition_path, quarantine_path, table_path
 from eventlake.model.naming import Call
 from eventlake.model.schema import new_table
 from eventlake.model.settings import SourceSettings
-from eventlake.verify import TableCheck, Verification, verify
+from eventlake.stores import Disk, Store
+from eventlake.verify import Place, TableCheck, Verification, verify
 from eventlake.verify.events import NoEventError, read_event
+from tests.aws.moto import Aws, aws
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import adversary
 import oracle
+
+__all__ = ["aws"]
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -56,13 +61,16 @@ class Row:
 
 @dataclass
 class Lake:
-    """A lake on disk that is whatever a test says it is."""
+    """A lake that is whatever a test says it is: made on disk, and put into its store."""
 
     root: Path
+    store: Store
     settings: SourceSettings = field(
         default_factory=lambda: SourceSettings(source="web", source_id="src1")
     )
     commits: int = 0
+    elsewhere: Callable[[Path], str] | None = None
+    """The addresses of an archive that is not in the lake."""
 
     def archive(self, name: str, content: bytes) -> Path:
         path = self.root / "my logs" / name
@@ -72,6 +80,11 @@ class Lake:
 
     def gz(self, *lines: bytes) -> Path:
         return self.archive(f"{self.commits + 1}.gz", gzip.compress(b"\n".join(lines)))
+
+    def address(self, path: Path) -> str:
+        if self.elsewhere:
+            return self.elsewhere(path)
+        return self.store.uri(path.relative_to(self.root).as_posix())
 
     def commit(self, paths: Path | list[Path], rows: Iterable[Row], **counts: int) -> Commit:
         """Write rows and the commit that says so; what landed is counted, the rest is told."""
@@ -84,7 +97,7 @@ class Lake:
         made = Commit(
             run_id=self.run,
             settings=self.settings,
-            inputs=tuple(Input(uri=p.as_uri(), fingerprint="f", size=1) for p in inputs),
+            inputs=tuple(Input(uri=self.address(p), fingerprint="f", size=1) for p in inputs),
             counts=Counts(**books),
             tables=tuple(self._table(name, files) for name, files in tables.items()),
         )
@@ -140,17 +153,27 @@ class Lake:
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.table({"reason": reasons, "run_id": [run] * len(reasons)}), path)
 
+    @property
+    def place(self) -> Place:
+        if not isinstance(self.store, Disk):
+            for file in filter(Path.is_file, self.root.rglob("*")):
+                self.store.write(file.relative_to(self.root).as_posix(), file.read_bytes())
+        return Place(*self.store.filesystem())
+
     def verify(self) -> Verification:
-        return verify(self.root, "web")
+        return verify(self.place, "web")
 
 
 def micros(at: datetime) -> int:
     return (at - EPOCH) // TICK
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path)
+@pytest.fixture(params=["disk", "s3"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+    if request.param == "disk":
+        return Lake(tmp_path, Disk(str(tmp_path)))
+    here: Aws = request.getfixturevalue("aws")
+    return Lake(tmp_path, open_store(here.settings()))
 
 
 def only(found: Verification) -> TableCheck:
@@ -192,18 +215,17 @@ def test_it_tells_how_far_it_is(lake: Lake) -> None:
     path = lake.gz(line("a"))
     lake.commit(path, [Row("a")])
     said: list[str] = []
-    verify(lake.root, "web", said.append)
-    assert said == ["reading the tables", f"reading {path.as_uri()}", "comparing"]
+    verify(lake.place, "web", said.append)
+    assert said == ["reading the tables", f"reading {lake.address(path)}", "comparing"]
 
 
-def test_other_settings(tmp_path: Path) -> None:
-    settings = SourceSettings(
+def test_other_settings(lake: Lake) -> None:
+    lake.settings = SourceSettings(
         source="web",
         naming="native",
         table_prefix="px",
         date_partition="year/month/day/hour",
     )
-    lake = Lake(tmp_path, settings)
     lines = line("a"), line("b", type="page"), line("c", event="注文")
     tables = "px_track_signed_up", "px_page", "px_track_event_662dbb2d"
     lake.commit(lake.gz(*lines), [Row(i, table=t) for i, t in zip("abc", tables, strict=True)])
@@ -219,9 +241,9 @@ def test_plain_and_zstd_files(lake: Lake) -> None:
 
 def test_a_source_is_known_by_its_slug_or_its_id(lake: Lake) -> None:
     lake.commit(lake.gz(line("a")), [Row("a")])
-    assert verify(lake.root, "src1").ok
+    assert verify(lake.place, "src1").ok
     with pytest.raises(InvalidSettings, match=r"'shop'.*web \(id src1\)"):
-        verify(lake.root, "shop")
+        verify(lake.place, "shop")
 
 
 # Rows that are wrong
@@ -307,11 +329,55 @@ def test_a_file_that_cannot_be_read(lake: Lake) -> None:
     done = lake.commit(
         lake.gz(line("a"), line("b", NOON + HOUR)), [Row("a"), Row("b", NOON + HOUR)]
     )
-    path = lake.root / done.tables[0].files[0].path
-    path.write_bytes(b"nonsense")
+    path = done.tables[0].files[0].path
+    (lake.root / path).write_bytes(b"nonsense")
     found = lake.verify()
     assert found.problems[0].startswith(f"{path} cannot be read: ")
     assert (found.landed, only(found).missing) == (1, 1)
+
+
+def test_a_file_that_is_damaged_inside(lake: Lake) -> None:
+    """Its footer is whole, so that it is met only when its rows are read."""
+    hours = [NOON + n * HOUR for n in range(5)]
+    done = lake.commit(
+        lake.gz(*(line(f"m{at.hour}", at) for at in hours)),
+        [Row(f"m{at.hour}", at) for at in hours],
+    )
+    path = done.tables[0].files[2].path
+    content = (lake.root / path).read_bytes()
+    (lake.root / path).write_bytes(b"PAR1" + bytes(20) + content[24:])
+    found = lake.verify()
+    assert found.problems[0].startswith(f"{path} cannot be read: ")
+    assert found.problems[1] == "table signed_up: 1 events of the archive are missing: m14"
+    assert (len(found.problems), found.landed) == (2, 4)
+
+
+def test_a_file_without_ids(lake: Lake) -> None:
+    done = lake.commit(lake.gz(line("a")), [Row("a")])
+    path = done.tables[0].files[0].path
+    pq.write_table(pa.table({"received_at": [NOON]}), lake.root / path)
+    found = lake.verify()
+    assert found.problems[0] == f"{path} cannot be read: it has no column id"
+    assert (found.landed, only(found).missing) == (0, 1)
+
+
+def test_a_quarantine_that_cannot_be_read(lake: Lake) -> None:
+    lake.quarantine("not_json")
+    (path,) = lake.root.glob("segment-data/quarantine/**/*.parquet")
+    path.write_bytes(b"PAR1")
+    lake.commit(lake.gz(b"{"), [], quarantined=1)
+    name = path.relative_to(lake.root).as_posix()
+    assert lake.verify().problems[0].startswith(f"{name} cannot be read: ")
+
+
+def test_more_files_than_are_open_at_once(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, Disk(str(tmp_path)))
+    hours = [NOON + n * HOUR for n in range(103)]
+    rows = [Row(f"m{n}", at) for n, at in enumerate(hours)]
+    done = lake.commit(lake.gz(*(line(row.id, row.at) for row in rows)), rows)
+    (lake.root / done.tables[0].files[-1].path).write_bytes(b"nonsense")
+    found = lake.verify()
+    assert only(found) == TableCheck(table="signed_up", expected=103, found=102, missing=1)
 
 
 def test_an_archive_file_that_is_gone(lake: Lake) -> None:
@@ -320,7 +386,7 @@ def test_an_archive_file_that_is_gone(lake: Lake) -> None:
     lake.commit(lake.gz(line("a", NOON + DAY)), [], duplicates=1)
     gone.unlink()
     found = lake.verify()
-    assert problem(found) == f"{gone.as_uri()} cannot be re-read: No such file or directory"
+    assert problem(found) == f"{lake.address(gone)} cannot be re-read: No such file or directory"
     assert (found.files_read, found.lines) == (2, 2)
 
 
@@ -548,7 +614,7 @@ def test_a_lake_that_the_oracle_made(lake: Lake) -> None:
     for seed in (3, 4):
         lines = [raw for raw in adversary.lines(seed, 70) if len(raw) < 100_000]
         path = lake.gz(*lines)
-        books = right.load({path.as_uri(): lines})
+        books = right.load({lake.address(path): lines})
         rows = []
         for table, state in right.tables.items():
             rows += [

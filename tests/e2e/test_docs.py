@@ -13,6 +13,7 @@ import pytest
 
 from eventlake.cli.reference import commands
 from eventlake.errors import EventLakeError
+from eventlake.model.lake import KINDS
 from eventlake.model.settings import SourceSettings
 from tests.processes import PATIENCE, SHORT_LIVED
 
@@ -174,7 +175,12 @@ def test_pages_name_everything_there_is() -> None:
     )
     assert len(reasons()) == 9
     assert {word for word in (*errors(), *reasons()) if f"`{word}`" not in written} == set()
-    assert {name for name in SourceSettings.model_fields if f"`{name}`" not in every} == set()
+    settings = {
+        name
+        for own in (SourceSettings, *(own for own, _ in KINDS.values()))
+        for name in own.model_fields
+    }
+    assert {name for name in settings if f"`{name}`" not in every} == set()
     assert {name for name in OPTIONS if f"eventlake {name}" not in every} == set()
 
 

@@ -251,7 +251,8 @@ def test_load_passes_on_what_was_asked(run: Run, api: FakeApi, tmp_path: Path) -
     given = "--source web --source-id w1 --workspace acme --lake /lakes/x --naming native"
     more = "--date-partition day --dedup-days 3 --skip-event A --skip-event B --max-columns 9"
     rest = f"--table-prefix p --database d --partition-by-slug --keep-raw --suppress {ids}"
-    ran = run("load", "a", "b/*.gz", *f"{given} {more} {rest} --master local[1]".split())
+    where = "--master local[1] --temporary-cluster"
+    ran = run("load", "a", "b/*.gz", *f"{given} {more} {rest} {where}".split())
     assert ran.code == 0
     del api.asked["progress"]
     assert api.asked == {
@@ -273,6 +274,7 @@ def test_load_passes_on_what_was_asked(run: Run, api: FakeApi, tmp_path: Path) -
         "master": "local[1]",
         "keep_raw": True,
         "suppressed": ["u1", "u2"],
+        "temporary_cluster": True,
     }
 
 
@@ -609,9 +611,9 @@ def test_a_sample_that_cannot_be_is_refused(run: Run) -> None:
 
 @pytest.mark.parametrize(("missing", "code"), [(0, 0), (1, 1)])
 def test_verify_ends_with_1_when_something_is_wrong(
-    run: Run, monkeypatch: pytest.MonkeyPatch, missing: int, code: int
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, missing: int, code: int
 ) -> None:
-    from eventlake.verify import TableCheck, Verification
+    from eventlake.verify import Place, TableCheck, Verification
 
     check = TableCheck(table="orders", expected=5, found=5 - missing, missing=missing)
     found = Verification(
@@ -625,16 +627,17 @@ def test_verify_ends_with_1_when_something_is_wrong(
         problems=("orders: 1 id is missing",) * missing,
     )
 
-    def verify(root: Path, source: str, progress: Any) -> Verification:
+    def verify(place: Place, source: str, progress: Any) -> Verification:
+        assert (place.root, source) == (str(tmp_path), "web")
         if progress:
             progress("reading")
         return found
 
     monkeypatch.setattr("eventlake.verify.verify", verify)
-    ran = run("verify", "--source", "web")
+    ran = run("verify", "--source", "web", "--lake", str(tmp_path))
     assert (ran.code, ran.err) == (code, "reading\n")
     assert ("problem: orders: 1 id is missing\n" in ran.out) is bool(missing)
-    quiet = run("verify", "--source", "web", "--json", "--quiet")
+    quiet = run("verify", "--source", "web", "--lake", str(tmp_path), "--json", "--quiet")
     assert (quiet.code, quiet.err, quiet.value["ok"]) == (code, "", not missing)
 
 

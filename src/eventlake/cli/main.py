@@ -123,6 +123,7 @@ def load(
             master=run.master,
             keep_raw=keep_raw,
             suppressed=suppressed,
+            temporary_cluster=run.temporary_cluster,
             progress=steps,
         )
     _show_load(result, run)
@@ -172,6 +173,7 @@ def sync(context: typer.Context, source: SourceOptions, run: RunOptions) -> None
             changes=changes,
             master=run.master,
             suppressed=suppressed,
+            temporary_cluster=run.temporary_cluster,
             progress=steps,
         )
     _show_load(result, run)
@@ -247,14 +249,47 @@ def verify(
     The raw files are read again by a second implementation; what is missing, extra, doubled or in
     the wrong place is named, and the exit code is 1.
     """
+    from eventlake.lakes import open_store
+    from eventlake.verify import Place
     from eventlake.verify import verify as verified
 
-    found = verified(Path(lake), source, None if quiet else show.remark)
+    place = Place(*open_store(lake).filesystem())
+    found = verified(place, source, None if quiet else show.remark)
     if as_json:
         show.write(to_json({"ok": found.ok, **found.model_dump()}))
     else:
         show.verification(found)
     raise typer.Exit(FINISHED if found.ok else FAILED)
+
+
+@app.command()
+@gathered
+def adopt(
+    context: typer.Context, source: SourceOptions, lake: LakeRoot = LAKE, as_json: AsJson = False
+) -> None:
+    """Take over the tables of a lake that Segment filled.
+
+    Paths, schemas and partitions stay as they are. The message ids of the last days are read from
+    the tables, and the next sync appends to them.
+    """
+    from eventlake.adopt import adopt as adopted
+
+    found = adopted(source.source, lake=lake, changes=source.changes(context))
+    show.answer(found, as_json, show.adopted)
+
+
+@app.command()
+def check(lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
+    """Try everything that a load will ask of a lake.
+
+    Settings, credentials, each prefix, the catalog: each is used for real, and put back. What
+    fails is told with what to mend, and the exit code is 1.
+    """
+    from eventlake.check import check as checked
+
+    found = checked(lake)
+    show.answer(found, as_json, show.checks)
+    raise typer.Exit(FINISHED if all(one.ok for one in found) else FAILED)
 
 
 if __name__ == "__main__":

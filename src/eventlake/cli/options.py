@@ -139,7 +139,13 @@ class RunOptions:
 
     lake: LakeRoot = LAKE
     suppress: Suppress = None
-    master: Annotated[str, typer.Option(help="The Spark master.")] = "local[*]"
+    master: Annotated[str, typer.Option(help="The Spark master of runs that are here.")] = (
+        "local[*]"
+    )
+    temporary_cluster: Annotated[
+        bool,
+        typer.Option("--temporary-cluster", help="Run on an EMR cluster that is made for it."),
+    ] = False
     as_json: AsJson = False
     quiet: Quiet = False
 

@@ -20,7 +20,9 @@ from eventlake.errors import InvalidSettings
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from eventlake.adopt import Adopted
     from eventlake.api import LoadResult, TableInfo
+    from eventlake.check import Check
     from eventlake.collect.server import Ready
     from eventlake.model.commit import Counts, TableCommit
     from eventlake.model.schema import Column
@@ -88,6 +90,29 @@ def listening(ready: "Ready") -> None:
     write(f"listening on {ready.url}")
     write(f"write key: {ready.write_key}")
     write(f"try: curl -u {ready.write_key}: -d '{event}' {ready.url}/v1/track")
+
+
+# An adoption
+
+
+def adopted(found: "Adopted") -> None:
+    """What was taken over, and what the next sync will do."""
+    write(f"adopted {len(found.tables)} tables of {found.database} with {found.files:,} files")
+    write(f"{found.ids:,} message ids since {found.since} are known")
+    write(f"{found.logs:,} raw logs of the days before count as loaded")
+    write(f"next: eventlake sync --source {found.source}")
+
+
+# A check
+
+
+def checks(found: "Sequence[Check]") -> None:
+    """What was tried, one line each."""
+    width = max(len(one.what) for one in found)
+    for one in found:
+        write(f"{'ok  ' if one.ok else 'FAIL'}  {one.what:<{width}}  {one.said}")
+    failed = sum(not one.ok for one in found)
+    write(f"{failed} of {len(found)} failed" if failed else f"all {len(found)} well")
 
 
 # A load

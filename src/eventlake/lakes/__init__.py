@@ -2,7 +2,8 @@
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,9 +12,10 @@ from urllib.parse import unquote, urlsplit
 from eventlake.errors import InvalidSettings
 from eventlake.model.lake import AwsSettings, LakeSettings, LocalSettings, lake_settings
 from eventlake.pipeline.finish import Lake
+from eventlake.ports import Cluster
 from eventlake.stores import Store
 
-__all__ = ["given_settings", "open_parts", "open_store"]
+__all__ = ["cluster_steps", "given_settings", "open_cluster", "open_parts", "open_store"]
 
 
 class Kind(NamedTuple):
@@ -41,6 +43,23 @@ def open_store(lake: str | Path | LakeSettings, *, make: bool = False) -> Store:
     settings = given_settings(lake)
     store: Store = _module(settings).store(settings, make=make)
     return store
+
+
+def open_cluster(
+    lake: str | Path | LakeSettings, store: Store, *, temporary: bool
+) -> AbstractContextManager[Cluster] | None:
+    """Where a lake's runs are, ready when it is entered; None when they are here."""
+    settings = given_settings(lake)
+    found: AbstractContextManager[Cluster] | None = _module(settings).cluster(
+        settings, store, temporary=temporary
+    )
+    return found
+
+
+def cluster_steps(settings: LakeSettings) -> Iterable[tuple[str, Callable[[], str]]]:
+    """What a run asks of the lake's cluster, each to be tried, none when runs are here."""
+    steps: Iterable[tuple[str, Callable[[], str]]] = _module(settings).cluster_steps(settings)
+    return steps
 
 
 def _module(settings: LakeSettings) -> Any:

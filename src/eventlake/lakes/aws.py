@@ -1,6 +1,8 @@
 """S3 for the objects, Glue for the tables, this machine or EMR for the runs."""
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from eventlake.aws import Access
 from eventlake.catalogs.files import FilesCatalog
@@ -8,7 +10,16 @@ from eventlake.catalogs.glue import GlueCatalog
 from eventlake.formats.parquet import ParquetFormat
 from eventlake.model.lake import AwsCatalog, AwsSettings
 from eventlake.pipeline.finish import Lake
-from eventlake.ports import Catalog
+from eventlake.ports import Catalog, Cluster
+from eventlake.runners.emr import (
+    EmrCluster,
+    check_cluster,
+    check_temporary,
+    temporary_cluster,
+    try_cluster,
+)
+from eventlake.runners.package import upload
+from eventlake.runners.serverless import EmrServerless
 from eventlake.stores import Store
 from eventlake.stores.s3 import S3
 
@@ -35,6 +46,45 @@ def catalog(settings: AwsSettings, store: Store) -> Catalog:
         catalog_id=settings.glue_catalog_id,
         projection=settings.partition_projection,
     )
+
+
+def cluster(
+    settings: AwsSettings, store: Store, *, temporary: bool
+) -> AbstractContextManager[Cluster] | None:
+    """Where runs are when not here; what could not work is refused before a run is planned."""
+    if temporary:
+        check_temporary(settings)
+        return _temporary(settings, store)
+    if settings.emr_serverless_application_id:
+        return _serverless(settings, store)
+    if settings.emr_cluster_id:
+        check_cluster(access(settings), settings.emr_cluster_id)
+        return _standing(settings, store)
+    return None
+
+
+def cluster_steps(settings: AwsSettings) -> Iterator[tuple[str, Callable[[], str]]]:
+    if settings.emr_cluster_id:
+        yield from try_cluster(access(settings), settings.emr_cluster_id)
+
+
+@contextmanager
+def _standing(settings: AwsSettings, store: Store) -> Iterator[Cluster]:
+    yield EmrCluster(settings, access(settings), store, upload(store))
+
+
+@contextmanager
+def _serverless(settings: AwsSettings, store: Store) -> Iterator[Cluster]:
+    yield EmrServerless(settings, access(settings), store, upload(store))
+
+
+@contextmanager
+def _temporary(settings: AwsSettings, store: Store) -> Iterator[Cluster]:
+    code = upload(store)
+    with temporary_cluster(settings, access(settings)) as made:
+        own = {"emr_cluster_id": made, "emr_serverless_application_id": ""}
+        one_run = settings.model_copy(update=own | {"emr_serverless_role_arn": ""})
+        yield EmrCluster(one_run, access(settings), store, code)
 
 
 def store(settings: AwsSettings, *, make: bool) -> Store:  # noqa: ARG001 - a bucket is never made

@@ -14,6 +14,16 @@ def lake(_: LocalSettings, store: Store) -> Lake:
     return Lake(store=store, catalog=FilesCatalog(store), format=ParquetFormat(store))
 
 
+def cluster(_: LocalSettings, __: Store, *, temporary: bool) -> None:
+    """A folder of this machine is seen by nobody else."""
+    if temporary:
+        raise InvalidSettings("a temporary cluster is for a lake on AWS, and this one is on disk")
+
+
+def cluster_steps(_: LocalSettings) -> tuple[()]:
+    return ()
+
+
 def store(settings: LocalSettings, *, make: bool) -> Store:
     given = settings.path
     root = Path(given).expanduser().resolve()

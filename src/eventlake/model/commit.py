@@ -86,6 +86,8 @@ class TableCommit(Value):
     counts: Counts
     new_columns: tuple[Column, ...] = ()
     is_new: bool = False
+    adopted: bool = False
+    """Whether it was there before, filled by somebody else."""
     files: tuple[DataFile, ...] = ()
 
     @property
@@ -108,3 +110,5 @@ class Commit(Value):
     quarantine: str = ""
     abandons: tuple[str, ...] = ()
     """Runs found dead at planning: should one still live, it may not commit any more."""
+    adopted: tuple[str, ...] = ()
+    """Data files that somebody else had written before."""

@@ -17,6 +17,13 @@ ACCOUNT = r"^\d{12}$"
 ROLE = r"^arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+$"
 CLUSTER = r"^j-[A-Za-z0-9]+$"
 APPLICATION = r"^[0-9a-z]+$"
+PYTHON = r"^[\w./+-]+$"
+ROLE_NAME = r"^(arn:aws[a-z-]*:iam::\d{12}:role/)?[\w+=,.@/-]+$"
+PROFILE_NAME = r"^(arn:aws[a-z-]*:iam::\d{12}:instance-profile/)?[\w+=,.@/-]+$"
+SUBNET = r"^subnet-[0-9a-f]+$"
+CONFIGURATION = r"^[\w .+-]+$"
+RELEASE = r"^emr-spark-([89]|\d{2})\.\d+\.\d+$"
+INSTANCE = r"^[a-z0-9-]+\.[a-z0-9-]+$"
 WORKSPACE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$"
 
 
@@ -58,6 +65,36 @@ class AwsSettings(Value):
     emr_cluster_id: Annotated[
         str, Field(description="The EMR cluster that runs work on; without it they run here")
     ] = ""
+    emr_python: Annotated[
+        str, Field(description="The cluster's Python; else by the version EventLake is packed for")
+    ] = ""
+    emr_serverless_application_id: Annotated[
+        str, Field(description="The EMR Serverless application that runs work on instead")
+    ] = ""
+    emr_serverless_role_arn: Annotated[
+        str, Field(description="The role of runs on EMR Serverless")
+    ] = ""
+    emr_service_role: Annotated[
+        str, Field(description="The service role of temporary clusters")
+    ] = ""
+    emr_instance_profile: Annotated[
+        str, Field(description="The instance profile of temporary clusters")
+    ] = ""
+    emr_subnet_id: Annotated[str, Field(description="The subnet of temporary clusters")] = ""
+    emr_security_configuration: Annotated[
+        str, Field(description="The security configuration of temporary clusters: asks for IMDSv2")
+    ] = ""
+    emr_release_label: Annotated[
+        str,
+        Field(pattern=RELEASE, description="The EMR release of temporary clusters, with Spark 4"),
+    ] = "emr-spark-8.0.0"
+    emr_instance_type: Annotated[
+        str,
+        Field(pattern=INSTANCE, description="The instance type of temporary clusters"),
+    ] = "m7i.xlarge"
+    emr_max_instances: Annotated[
+        int, Field(ge=1, le=1000, description="How far a temporary cluster may grow")
+    ] = 8
     catalog: Annotated[
         AwsCatalog,
         Field(description="Where tables are registered: Glue, or files in the bucket"),
@@ -92,7 +129,21 @@ class AwsSettings(Value):
             raise ValueError(
                 f"kms_key_id is {self.kms_key_id!r}: it takes encryption = 'SSE-KMS' beside it"
             )
+        self._one_place()
         return self
+
+    def _one_place(self) -> None:
+        """Runs are here, on a cluster, or on an application."""
+        application = self.emr_serverless_application_id
+        if application and self.emr_cluster_id:
+            raise ValueError(
+                f"emr_serverless_application_id is {application!r} and emr_cluster_id is "
+                f"{self.emr_cluster_id!r}: runs are on one of the two"
+            )
+        if bool(application) != bool(self.emr_serverless_role_arn):
+            raise ValueError(
+                "emr_serverless_application_id and emr_serverless_role_arn take each other"
+            )
 
 
 _OPTIONAL = {
@@ -100,6 +151,13 @@ _OPTIONAL = {
     "workspace_id": WORKSPACE,
     "glue_catalog_id": ACCOUNT,
     "emr_cluster_id": CLUSTER,
+    "emr_python": PYTHON,
+    "emr_serverless_application_id": APPLICATION,
+    "emr_serverless_role_arn": ROLE,
+    "emr_service_role": ROLE_NAME,
+    "emr_instance_profile": PROFILE_NAME,
+    "emr_subnet_id": SUBNET,
+    "emr_security_configuration": CONFIGURATION,
 }
 
 LakeSettings = LocalSettings | AwsSettings

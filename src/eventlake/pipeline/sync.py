@@ -136,7 +136,7 @@ def read(run: Run) -> list[ReadResult]:
         holders=dict(run.holders),
         groups=group_files([one.size for one in plan.inputs], run.runner.parallelism),
         buckets=run.buckets,
-        compression="lz4" if sum(one.size for one in plan.inputs) > IN_CACHE else None,
+        compression=None if _stays_in_cache(run) else "lz4",
     )
     with run.timed("read"):
         answers = run.tasks("read", len(job.groups), partial(read_task, job), 0)
@@ -144,6 +144,10 @@ def read(run: Run) -> list[ReadResult]:
         rest = GatherJob(job, plan_gather(found, run.runner.parallelism))
         answers = run.tasks("read", len(rest.tasks), partial(gather_task, rest), 0)
         return found + [msgspec.json.decode(answer, type=ReadResult) for answer in answers]
+
+
+def _stays_in_cache(run: Run) -> bool:
+    return run.lake.store.near and sum(one.size for one in run.plan.inputs) <= IN_CACHE
 
 
 def group_files(sizes: Sequence[int], parallelism: int) -> tuple[range, ...]:

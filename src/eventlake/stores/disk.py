@@ -23,6 +23,7 @@ class Disk(Store):
     """A folder."""
 
     root: str
+    near = True
 
     @cached_property
     def _store(self) -> Any:

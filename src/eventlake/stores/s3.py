@@ -3,13 +3,13 @@
 import io
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from obstore import exceptions
@@ -20,9 +20,12 @@ from eventlake.aws import DENIED, NOT_ACCEPTED, Access
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings, Unavailable
 from eventlake.model.layout import STAGE
 from eventlake.stores.ranges import RangeFile
-from eventlake.stores.store import PIECE, Change, Store
+from eventlake.stores.store import PIECE, Change, Object, Store
 
 RETRIES: Any = {"max_retries": 12, "retry_timeout": timedelta(minutes=4)}
+TRIES = 4
+BROKEN = "response body error"
+"""How obstore calls an answer that ends before its end."""
 ACTIONS = {
     "read": "s3:GetObject",
     "write": "s3:PutObject",
@@ -30,11 +33,14 @@ ACTIONS = {
     "list": "s3:ListBucket",
 }
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class S3(Store):
     """A bucket."""
 
+    near = False
     bucket: str
     access: Access
     endpoint: str = ""
@@ -138,19 +144,43 @@ class S3(Store):
         return bytes(found.bytes()), {"e_tag": found.meta["e_tag"]}
 
     def move(self, source: str, target: str) -> None:
+        if _unbroken(partial(self._copy, source, target)):
+            self.delete([source])
+
+    def _copy(self, source: str, target: str) -> bool:
+        """False when an earlier try has moved it."""
         with self.errors("write", target):
             try:
                 self._store.copy(source, target)
             except FileNotFoundError:
                 self._store.head(target)
-                return
-        self.delete([source])
+                return False
+        return True
 
     def delete(self, paths: Iterable[str]) -> None:
         given = list(paths)
         if given:
-            with self.errors("delete", given[0]):
-                self._store.delete(given)
+            _unbroken(partial(self._delete, given))
+
+    def _delete(self, paths: list[str]) -> None:
+        with self.errors("delete", paths[0]):
+            self._store.delete(paths)
+
+    def names(self, prefix: str) -> tuple[list[str], list[str]]:
+        return _unbroken(partial(super().names, prefix))
+
+    def objects(self, prefix: str, after: str = "") -> Iterator[Object]:
+        """A listing that breaks off goes on after the last object that it told."""
+        for left in reversed(range(TRIES)):
+            try:
+                for found in super().objects(prefix, after):
+                    after = found.path
+                    yield found
+            except Unavailable as problem:
+                if not left or BROKEN not in str(problem):
+                    raise
+            else:
+                return
 
     def settle(self, path: str) -> None:
         """A bucket keeps what it has acknowledged."""
@@ -162,7 +192,8 @@ class S3(Store):
 
     def explain(self, problem: Exception, verb: str, path: str) -> EventLakeError:
         text, where = str(problem), f"{self.root}/{path}"
-        found = re.search(r"<Code>(\w+)</Code>", text)
+        # An answer of its own names its code in XML, one of many keys at once beside the key.
+        found = re.search(r"(?:<Code>|\(code: )(\w+)", text)
         name = found[1] if found else ""
         if wrong := self._wrong_setting(problem, name, text):
             return InvalidSettings(f"could not {verb} {where}: {wrong}")
@@ -181,8 +212,13 @@ class S3(Store):
             return f"s3_bucket is {self.bucket!r}, and there is no such bucket"
         if name in NOT_ACCEPTED:
             return f"the AWS credentials are not accepted ({name})"
-        if name in _ELSEWHERE or " 301 " in text:
+        if name in _ELSEWHERE or "redirect without LOCATION" in text:
             return f"aws_region is {self.access.region!r}, and the bucket is in another one"
+        if not name and "400 Bad Request" in text:  # which says no more when it answers a HEAD
+            return (
+                f"S3 takes no such request: the bucket may not be in {self.access.region} "
+                "(aws_region), or the AWS credentials have expired"
+            )
         return ""
 
     def _denied(self, text: str, verb: str, path: str) -> str:
@@ -193,14 +229,43 @@ class S3(Store):
                 f"may not {verb} {self.root}/{path}{stage}: grant kms:GenerateDataKey and "
                 f"kms:Decrypt on {key}"
             )
-        prefix = "/".join(path.split("/")[:1])
-        place = self.bucket if verb == "list" else f"{self.bucket}/{prefix}/*"
-        return (
-            f"may not {verb} {self.root}/{path}{stage}: grant {ACTIONS[verb]} on "
-            f"arn:aws:s3:::{place}"
-        )
+        return f"may not {verb} {self.root}/{path}{stage}: grant {self._lacks(text, verb, path)}"
+
+    def _lacks(self, text: str, verb: str, path: str) -> str:
+        """A permission: AWS mostly names it, and it need not be the one that the verb takes."""
+        named = _NAMED.search(text)
+        action, folder = named.groups() if named else (ACTIONS[verb], path.partition("/")[0])
+        bucket = f"arn:{self._partition}:s3:::{self.bucket}"
+        if action == ACTIONS["list"]:
+            return f"{action} on {bucket}"
+        if verb == "read" and not named:
+            hint = f" (or {ACTIONS['list']} on {bucket}: without it S3 refuses what is not there)"
+            return f"{action} on {bucket}/{folder}/*{hint}"
+        return f"{action} on {bucket}/{folder}/*"
+
+    @property
+    def _partition(self) -> str:
+        """What AWS calls the regions that stand apart."""
+        apart = ("cn", "us-gov")
+        found = (name for name in apart if self.access.region.startswith(f"{name}-"))
+        return "-".join(("aws", *found))
 
 
+_NAMED = re.compile(
+    r"not authorized to perform: (s3:\w+) on resource: \W*(?:quot;)?arn:[\w-]+:s3:::[^/\"&\s]+"
+    r"/?([^/\"&\s]*)"
+)
 _ELSEWHERE = frozenset(
     ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException")
 )
+
+
+def _unbroken(work: Callable[[], T]) -> T:
+    """Do again what may be done twice, when its answer broke off: obstore leaves that to us."""
+    for _ in range(TRIES - 1):
+        try:
+            return work()
+        except Unavailable as problem:
+            if BROKEN not in str(problem):
+                raise
+    return work()

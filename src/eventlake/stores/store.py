@@ -32,6 +32,8 @@ class Store:
 
     root: str
     """What stands before every path: a folder's absolute path, or `s3://bucket`."""
+    near: bool
+    """Whether what was just written is read again from memory."""
     _store: Any
 
     # What a disk and a bucket do each in its own way
@@ -125,10 +127,10 @@ class Store:
     def exists(self, path: str) -> bool:
         return self.find(path) is not None
 
-    def objects(self, prefix: str) -> Iterator[Object]:
-        """Every object below a prefix."""
+    def objects(self, prefix: str, after: str = "") -> Iterator[Object]:
+        """Every object below a prefix, or those that come after one."""
         with self.errors("list", prefix):
-            for page in self._store.list(prefix):
+            for page in self._store.list(prefix, offset=after or None):
                 yield from map(_object, page)
 
     def names(self, prefix: str) -> tuple[list[str], list[str]]:

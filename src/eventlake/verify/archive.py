@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from urllib.request import url2pathname
+from functools import partial
 
 from eventlake.verify.check import Check
 from eventlake.verify.events import NoEventError, read_event, table_of
 from eventlake.verify.ledger import Commit
 from eventlake.verify.lines import read_lines
+from eventlake.verify.place import FAILURES
 
 
 def read_archive(check: Check, say: Callable[[str], None]) -> None:
@@ -26,19 +26,23 @@ def _archive(check: Check, say: Callable[[str], None]) -> Iterator[Row]:
         for number, uri in enumerate(commit.uris):
             say(f"reading {uri}")
             try:
-                yield from _events(uri, number, commit, check.ours[commit.seq])
+                lines = read_lines(partial(check.place.open_log, uri))
+                yield from _events(lines, number, commit, check.ours[commit.seq])
                 check.files_read += 1
-            except OSError as error:
+            except FAILURES as problem:
                 check.gaps.append(commit.seq)
-                check.problems.append(f"{uri} cannot be re-read: {error.strerror}")
+                reason = check.place.why_no_log(problem, uri)
+                check.problems.append(f"{uri} cannot be re-read: {reason}")
 
 
-def _events(uri: str, number: int, commit: Commit, ours: Counter[str]) -> Iterator[Row]:
+def _events(
+    lines: Iterator[bytes | None], number: int, commit: Commit, ours: Counter[str]
+) -> Iterator[Row]:
     naming, prefix = commit.settings["naming"], commit.settings["table_prefix"]
     skip = frozenset(commit.settings["skip_events"])
     # The lake does not say who is suppressed: anyone may be, in a commit that suppressed someone.
     doubt = 2 if commit.counts["suppressed"] else 0
-    for at, line in enumerate(read_lines(Path(url2pathname(uri.removeprefix("file://")))), 1):
+    for at, line in enumerate(lines, 1):
         if line is not None and not line.strip(b" \t\r"):
             continue
         ours["received"] += 1

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from eventlake.verify.ledger import Commit
+from eventlake.verify.place import Place
 
 EXAMPLES = 20
 """How many ids or files one problem names."""
@@ -18,7 +18,7 @@ _SCHEMA = """
     SET preserve_insertion_order = false;
     CREATE TABLE event (seq INT, tbl TEXT, id TEXT, received INT8, file INT, line INT8, doubt INT);
     CREATE TABLE outcome (seq INT, tbl TEXT, id TEXT, received INT8, kept BOOL);
-    CREATE TABLE file (number INT, path TEXT, tbl TEXT, place TEXT, seq INT);
+    CREATE TABLE file (number INT, tbl TEXT, place TEXT, seq INT);
     CREATE TABLE found (tbl TEXT, id TEXT, received INT8, file INT);
 """
 
@@ -28,7 +28,7 @@ class Check:
     """The state of one verification."""
 
     db: Any
-    root: Path
+    place: Place
     folder: str
     commits: list[Commit]
     problems: list[str] = field(default_factory=list)

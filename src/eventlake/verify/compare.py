@@ -2,10 +2,12 @@
 
 from collections import Counter, defaultdict
 
+import pyarrow as pa
+
 from eventlake.verify.check import EXAMPLES, Check
 from eventlake.verify.ledger import BOOKS, Commit
+from eventlake.verify.parquet import File, query_parquet
 from eventlake.verify.result import TableCheck
-from eventlake.verify.tables import from_parquet
 
 _SENTENCES = {
     "missing": "events of the archive are missing",
@@ -89,11 +91,11 @@ def _differences(said: dict[str, int], ours: dict[str, int]) -> list[str]:
 
 def _quarantine(check: Check) -> dict[str, Counter[str]]:
     """By run how many lines were kept for each reason."""
-    folder = check.root / "segment-data/quarantine" / check.folder
-    query = "SELECT run_id, reason, count(*) FROM read_parquet(?) GROUP BY ALL"
+    paths = check.place.files(f"segment-data/quarantine/{check.folder}", deep=True)
+    files = [File(path) for path in paths if path.endswith(".parquet")]
+    query = "SELECT run_id, reason, count(*) FROM rows GROUP BY ALL"
+    columns = pa.schema([("run_id", pa.string()), ("reason", pa.string())])
     kept: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for run, reason, n in from_parquet(
-        check, query, [*map(str, sorted(folder.rglob("*.parquet")))]
-    ):
+    for run, reason, n in query_parquet(check, query, files, columns):
         kept[run][reason] += n
     return kept

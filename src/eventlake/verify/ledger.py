@@ -1,14 +1,18 @@
 """The ledger, as plain JSON."""
 
 import json
+import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Any
 
 from eventlake.errors import InvalidSettings
+from eventlake.verify.place import Place
 
 BOOKS = ("received", "landed", "duplicates", "suppressed", "quarantined", "skipped")
 _DAY = 86_400_000_000
+_LEDGER = "segment-data/ledger"
+_COMMIT = re.compile(r".*/\d{12}\.json", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -37,11 +41,11 @@ _DEFAULTS = {
 }
 
 
-def _commit(path: Path) -> Commit:
-    body = json.loads(path.read_bytes())
+def _commit(path: str, content: bytes) -> Commit:
+    body = json.loads(content)
     tables = body.get("tables", ())
     return Commit(
-        seq=int(path.stem),
+        seq=int(PurePosixPath(path).stem),
         run=body["run_id"],
         settings=_DEFAULTS | body["settings"],
         uris=sorted(one["uri"] for one in body["inputs"]),
@@ -51,21 +55,25 @@ def _commit(path: Path) -> Commit:
     )
 
 
-def _commit_paths(root: Path, folder: str) -> list[Path]:
-    return sorted((root / "segment-data/ledger" / folder).glob("[0-9]" * 12 + ".json"))
+def _commit_paths(place: Place, folder: str) -> list[str]:
+    return list(filter(_COMMIT.fullmatch, place.files(f"{_LEDGER}/{folder}", deep=False)))
 
 
-def read_commits(root: Path, folder: str) -> list[Commit]:
-    return [_commit(path) for path in _commit_paths(root, folder)]
+def _read(place: Place, paths: list[str]) -> list[Commit]:
+    return list(map(_commit, paths, place.read(paths)))
 
 
-def find_folder(root: Path, source: str) -> str:
+def read_commits(place: Place, folder: str) -> list[Commit]:
+    return _read(place, _commit_paths(place, folder))
+
+
+def find_folder(place: Place, source: str) -> str:
     """The folder of a source; an id goes before a slug, which two sources may share."""
     known: dict[str, tuple[str, str]] = {}
-    for folder in sorted((root / "segment-data/ledger").glob("*/")):
-        for path in _commit_paths(root, folder.name)[-1:]:
-            slug = _commit(path).settings["source"]
-            known[folder.name] = _commit(path).settings.get("source_id", slug), slug
+    for folder in place.folders(_LEDGER):
+        for newest in _read(place, _commit_paths(place, folder)[-1:]):
+            slug = newest.settings["source"]
+            known[folder] = newest.settings.get("source_id", slug), slug
     for which in (0, 1):
         matches = [folder for folder, names in known.items() if names[which] == source]
         if len(matches) == 1:

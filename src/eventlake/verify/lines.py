@@ -2,7 +2,8 @@
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from contextlib import AbstractContextManager
+from itertools import chain
 from typing import Any
 
 import zstandard
@@ -10,11 +11,14 @@ import zstandard
 LARGEST = 1 << 20
 """Bytes of a line that is not too large."""
 
+Opener = Callable[[], AbstractContextManager[Any]]
+"""Opens a file at its start, as often as it is asked to."""
 
-def read_lines(path: Path) -> Iterator[bytes | None]:
+
+def read_lines(opener: Opener) -> Iterator[bytes | None]:
     """A file's lines; None comes last when what follows is damaged."""
     rest, whole = b"", True
-    for piece in _inflated(path):
+    for piece in _inflated(opener):
         *lines, rest = (rest + (piece or b"")).split(b"\n")
         yield from lines
         rest = rest[: LARGEST + 1]  # enough to see that it is too large
@@ -25,27 +29,35 @@ def read_lines(path: Path) -> Iterator[bytes | None]:
         yield None
 
 
-def _inflated(path: Path) -> Iterator[bytes | None]:
-    head = next(_pieces(path, 4), b"")
+def _inflated(opener: Opener) -> Iterator[bytes | None]:
+    pieces = _pieces(opener)
+    head = next(pieces, b"")
+    pieces = chain((head,), pieces)
     if head.startswith(b"\x1f\x8b"):
-        return _unpacked(path, lambda: zlib.decompressobj(31))
-    if head == b"\x28\xb5\x2f\xfd":
-        return _unpacked(path, zstandard.ZstdDecompressor().decompressobj)
-    return _pieces(path, 1 << 16)
+        return _unpacked(pieces, opener, lambda: zlib.decompressobj(31))
+    if head.startswith(b"\x28\xb5\x2f\xfd"):
+        return _unpacked(pieces, opener, zstandard.ZstdDecompressor().decompressobj)
+    return pieces
 
 
-def _pieces(path: Path, size: int) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        yield from iter(lambda: file.read(size), b"")
+def _pieces(opener: Opener) -> Iterator[bytes]:
+    with opener() as file:
+        yield from iter(lambda: file.read(1 << 16), b"")
 
 
-def _unpacked(path: Path, start: Callable[[], Any]) -> Iterator[bytes | None]:
+def _bytes(opener: Opener) -> Iterator[bytes]:
+    return (piece[at : at + 1] for piece in _pieces(opener) for at in range(len(piece)))
+
+
+def _unpacked(
+    pieces: Iterator[bytes], opener: Opener, start: Callable[[], Any]
+) -> Iterator[bytes | None]:
     given = 0
     # A damaged piece gives nothing; fed byte by byte it gives all that stands before the damage.
-    for size in (1 << 16, 1):
+    for source in (pieces, _bytes(opener)):
         seen = 0
         try:
-            for out in _frames(_pieces(path, size), start):
+            for out in _frames(source, start):
                 seen += len(out)
                 if seen > given:
                     yield out[given - seen :]

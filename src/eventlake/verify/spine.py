@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import duckdb
@@ -11,20 +10,23 @@ from eventlake.verify.archive import read_archive
 from eventlake.verify.check import Check
 from eventlake.verify.compare import check_books, compare
 from eventlake.verify.ledger import find_folder, read_commits
+from eventlake.verify.place import Place
 from eventlake.verify.replay import replay, settle_suppressed
 from eventlake.verify.result import TableCheck, Verification
 from eventlake.verify.tables import read_tables
 
 
-def verify(root: Path, source: str, progress: Callable[[str], None] | None = None) -> Verification:
+def verify(
+    place: Place, source: str, progress: Callable[[str], None] | None = None
+) -> Verification:
     """Compare all that a source has landed with its archive; `source` is its slug or its id."""
     say = progress or (lambda _: None)
-    folder = find_folder(root, source)
+    folder = find_folder(place, source)
     with (
         TemporaryDirectory(prefix="eventlake-verify-") as scratch,
         duckdb.connect(config={"temp_directory": scratch, "memory_limit": "2GB"}) as db,
     ):
-        check = Check(db, root.resolve(), folder, read_commits(root, folder))
+        check = Check(db, place, folder, read_commits(place, folder))
         say("reading the tables")
         read_tables(check)
         read_archive(check, say)

@@ -1,0 +1,91 @@
+"""Runs as job runs of an EMR Serverless application."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from botocore.exceptions import ClientError
+
+from eventlake.aws import Access, aws_errors, code
+from eventlake.errors import InvalidSettings
+from eventlake.model.job import JobState, Phase
+from eventlake.model.lake import AwsSettings
+from eventlake.runners.package import Code
+from eventlake.runners.submitted import conf, conf_arguments, job_arguments
+from eventlake.stores import Store
+
+DRIVER_ENV = "spark.emr-serverless.driverEnv."
+PHASES: Mapping[str, Phase] = {
+    **dict.fromkeys(("SUBMITTED", "PENDING", "SCHEDULED", "QUEUED"), Phase.WAITING),
+    **dict.fromkeys(("RUNNING", "CANCELLING"), Phase.RUNNING),
+    "SUCCESS": Phase.ENDED,
+}
+"""A job run in any other state has failed, or was cancelled."""
+
+
+@dataclass(frozen=True)
+class EmrServerless:
+    """An application that starts workers for each job run."""
+
+    settings: AwsSettings
+    access: Access
+    store: Store
+    code: Code
+
+    @property
+    def id(self) -> str:
+        return self.settings.emr_serverless_application_id
+
+    def submit(self, name: str, job: str) -> str:
+        given = conf(self.code, self.settings.emr_python, DRIVER_ENV)
+        driver = {
+            "entryPoint": self.code.main,
+            "entryPointArguments": job_arguments(self.code, self.settings, job),
+            "sparkSubmitParameters": " ".join(
+                ["--archives", self.code.archives, *conf_arguments(given)]
+            ),
+        }
+        logs = {"s3MonitoringConfiguration": {"logUri": f"{self.store.root}/logs/"}}
+        with self._errors("submit a run to", "emr-serverless:StartJobRun and iam:PassRole"):
+            started = self._emr.start_job_run(
+                applicationId=self.id,
+                clientToken=str(uuid4()),
+                executionRoleArn=self.settings.emr_serverless_role_arn,
+                name=name,
+                jobDriver={"sparkSubmit": driver},
+                configurationOverrides={"monitoringConfiguration": logs},
+            )
+        return str(started["jobRunId"])
+
+    def state(self, handle: str) -> JobState:
+        with self._errors("read the state of a run on", "emr-serverless:GetJobRun"):
+            found = self._emr.get_job_run(applicationId=self.id, jobRunId=handle)["jobRun"]
+        phase = PHASES.get(found["state"], Phase.FAILED)
+        words = [found["state"].lower(), found.get("stateDetails")]
+        return JobState(phase, ": ".join(filter(None, words)) if phase is Phase.FAILED else "")
+
+    def cancel(self, handle: str) -> None:
+        with self._errors("cancel a run on", "emr-serverless:CancelJobRun"):
+            self._emr.cancel_job_run(applicationId=self.id, jobRunId=handle)
+
+    def log(self, handle: str) -> str:
+        return f"{self.store.root}/logs/applications/{self.id}/jobs/{handle}/"
+
+    @property
+    def _emr(self) -> Any:
+        return self.access.client("emr-serverless")
+
+    @contextmanager
+    def _errors(self, what: str, needs: str) -> Iterator[None]:
+        with aws_errors(f"{what} the EMR Serverless application {self.id}", needs):
+            try:
+                yield
+            except ClientError as problem:
+                if code(problem) not in ("ResourceNotFoundException", "ValidationException"):
+                    raise
+                told = problem.response["Error"].get("Message", "")
+                raise InvalidSettings(
+                    f"emr_serverless_application_id is {self.id!r}: {told}"
+                ) from problem

@@ -1,0 +1,138 @@
+"""A lake that Segment filled is adopted in place: nothing is doubled, nothing lost."""
+
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+import eventlake.api
+from eventlake.adopt import adopt
+from eventlake.api import open_lake, sync
+from eventlake.errors import InvalidSettings
+from tests import lakes
+from tests.aws.moto import Aws
+from tests.aws.segments import COLUMNS, DATABASE, SOURCE_ID, SegmentLake, event
+
+OLD = [event(number, f"2026-10-{number:02}T10:00:00Z") for number in range(1, 11)]
+RECENT = [event(number, f"2026-11-{number - 100:02}T10:00:00Z") for number in range(101, 111)]
+LANDED = [*OLD, *RECENT]
+"""Up to 10 November, 10 o'clock."""
+LATE = [event(200, "2026-11-10T11:30:00Z", coupon="x"), event(201, "2026-11-11T00:10:00Z")]
+"""In the archive, and not yet landed when Segment's lake was closed."""
+AGAIN = [
+    event(110, "2026-11-10T12:00:00Z"),
+    event(104, "2026-11-11T00:00:00Z"),  # a week, less ten hours, after it landed
+    event(102, "2026-11-04T10:00:00Z"),  # Segment has dropped this one as a duplicate
+]
+COPIES = [event(101, "2026-11-11T00:30:00Z")]
+"""Sent again more than a week after: a new event, as always."""
+
+CHANGES = {"source_id": SOURCE_ID}
+
+
+@pytest.fixture
+def lake(aws: Aws) -> SegmentLake:
+    made = SegmentLake(aws)
+    made.archive([*LANDED, *LATE, *AGAIN, *COPIES])
+    made.land(LANDED)
+    return made
+
+
+def adopted(lake: SegmentLake, **changes: Any) -> Any:
+    return adopt("ios-prod", lake=lake.aws.settings(), changes={**CHANGES, **changes})
+
+
+def synced(lake: SegmentLake) -> Any:
+    with patch.object(eventlake.api, "LocalRunner", lakes.Inline):
+        return sync("ios-prod", lake=lake.aws.settings())
+
+
+def test_the_next_sync_appends_what_is_missing_and_nothing_else(lake: SegmentLake) -> None:
+    found = adopted(lake)
+    assert (found.tables, found.files, found.since) == (("order_completed",), 20, "2026-11-03")
+    assert found.ids == 10
+    result = synced(lake)
+    assert result.status == "finished"
+    wanted = Counter(one["messageId"] for one in [*LANDED, *LATE, *COPIES])
+    assert Counter(one["id"] for one in lake.rows()) == wanted
+    assert synced(lake).status == "nothing"
+
+
+def test_what_was_there_stays_where_it_was(lake: SegmentLake) -> None:
+    before = lake.keys()
+    adopted(lake)
+    synced(lake)
+    assert set(before) <= set(lake.keys())
+    glue = lake.aws.client("glue")
+    table = glue.get_table(DatabaseName=DATABASE, Name=lake.table)["Table"]
+    names = [column["Name"] for column in table["StorageDescriptor"]["Columns"]]
+    assert names[: len(COLUMNS)] == list(COLUMNS)
+    assert {"coupon", "sent_at", "project_id"} <= set(names[len(COLUMNS) :])
+    assert table["Parameters"]["made_by"] == "segment"
+
+
+def test_new_rows_have_the_types_that_the_table_has(lake: SegmentLake) -> None:
+    adopted(lake)
+    synced(lake)
+    [late] = [one for one in lake.rows() if one["id"] == "m200"]
+    assert late["total"] == Decimal("200.500000")
+    assert (late["quantity"], late["coupon"], late["context_ip"]) == (200, "x", "10.0.0.1")
+
+
+def test_the_adopted_lake_is_queried_as_a_whole_and_verified(lake: SegmentLake) -> None:
+    adopted(lake)
+    synced(lake)
+    opened = open_lake(lake.aws.settings())
+    asked = f"select count(*) as n from {DATABASE}.{lake.table}"
+    assert opened.query(asked).to_pylist() == [{"n": len(LANDED) + len(LATE) + len(COPIES)}]
+    assert opened.verify("ios-prod").problems == ()
+    assert [line["status"] for line in opened.reports("ios-prod") if line["type"] == "source"] == [
+        "finished",
+        "finished",
+    ]
+
+
+def test_a_lake_is_adopted_once(lake: SegmentLake) -> None:
+    adopted(lake)
+    with pytest.raises(InvalidSettings, match="there is nothing to adopt; `eventlake sync` goes"):
+        adopted(lake)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"source_id": "other"},
+            "the database 'ios_prod' has no table below s3://the-lake/segment",
+        ),
+        ({"database": "nowhere"}, "the database 'nowhere' has no table below"),
+        (
+            {"date_partition": "day"},
+            "date_partition is 'day', and the tables of ios-prod were made",
+        ),
+        ({"naming": "native"}, "naming is 'native', and the tables of ios-prod were made with"),
+    ],
+)
+def test_what_does_not_fit_is_told_and_nothing_is_touched(
+    lake: SegmentLake, changes: dict[str, Any], message: str
+) -> None:
+    before = lake.keys()
+    with pytest.raises(InvalidSettings, match=message):
+        adopted(lake, **changes)
+    assert lake.keys() == before
+
+
+def test_types_that_are_none_of_ours_are_named(aws: Aws) -> None:
+    lake = SegmentLake(aws)
+    lake.land(LANDED, {**COLUMNS, "price": "double"})
+    with pytest.raises(InvalidSettings, match=r"order_completed.price \(double\)"):
+        adopted(lake)
+
+
+def test_a_lake_without_an_archive(aws: Aws) -> None:
+    lake = SegmentLake(aws)
+    lake.land(LANDED)
+    assert adopted(lake).logs == 0
+    assert synced(lake).status == "nothing"

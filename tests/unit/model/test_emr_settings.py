@@ -1,0 +1,46 @@
+"""The settings of runs on EMR, checked when they are entered."""
+
+import pytest
+
+from eventlake.errors import InvalidSettings
+from eventlake.model.lake import lake_settings
+
+LAKE = {"s3_bucket": "the-lake", "aws_region": "eu-west-1"}
+ROLE = "arn:aws:iam::123456789012:role/runs"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("emr_cluster_id", "my cluster"),
+        ("emr_python", "python3; rm"),
+        ("emr_serverless_role_arn", "runs"),
+        ("emr_service_role", "a role"),
+        ("emr_instance_profile", "a profile"),
+        ("emr_subnet_id", "net-1"),
+        ("emr_release_label", "emr-7.13.0"),
+        ("emr_instance_type", "large"),
+        ("emr_max_instances", 0),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_value(name: str, value: object) -> None:
+    with pytest.raises(InvalidSettings, match=f"{name} is {value!r}"):
+        lake_settings({**LAKE, name: value})
+
+
+def test_runs_are_in_one_place() -> None:
+    both = {
+        "emr_cluster_id": "j-1",
+        "emr_serverless_application_id": "00abc",
+        "emr_serverless_role_arn": ROLE,
+    }
+    with pytest.raises(InvalidSettings, match="runs are on one of the two"):
+        lake_settings({**LAKE, **both})
+
+
+@pytest.mark.parametrize(
+    "half", [{"emr_serverless_application_id": "00abc"}, {"emr_serverless_role_arn": ROLE}]
+)
+def test_an_application_and_its_role_take_each_other(half: dict[str, str]) -> None:
+    with pytest.raises(InvalidSettings, match="take each other"):
+        lake_settings({**LAKE, **half})
