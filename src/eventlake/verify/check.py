@@ -35,7 +35,7 @@ class Check:
     ours: dict[int, Counter[str]] = field(default_factory=dict)
     """The books as the archive gives them, and how often each reason for quarantine, by commit."""
     gaps: list[int] = field(default_factory=list)
-    """Commits of which an archive file cannot be read any more."""
+    """Commits of which the archive does not tell everything: their rows are taken as they are."""
     files_read: int = 0
 
     def __post_init__(self) -> None:

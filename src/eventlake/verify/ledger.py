@@ -26,6 +26,8 @@ class Commit:
     counts: dict[str, int]
     tables: dict[str, dict[str, int]]
     files: list[str]
+    adopted: bool
+    """Whether it takes over what somebody else has landed."""
 
     @property
     def window(self) -> int:
@@ -44,6 +46,7 @@ _DEFAULTS = {
 def _commit(path: str, content: bytes) -> Commit:
     body = json.loads(content)
     tables = body.get("tables", ())
+    own = [file["path"] for one in tables for file in one.get("files", ())]
     return Commit(
         seq=int(PurePosixPath(path).stem),
         run=body["run_id"],
@@ -51,7 +54,8 @@ def _commit(path: str, content: bytes) -> Commit:
         uris=sorted(one["uri"] for one in body["inputs"]),
         counts=dict.fromkeys(BOOKS, 0) | body["counts"],
         tables={one["table"]["name"]: dict.fromkeys(BOOKS, 0) | one["counts"] for one in tables},
-        files=[file["path"] for one in tables for file in one.get("files", ())],
+        files=[*own, *body.get("adopted", ())],
+        adopted=any(one.get("adopted") for one in tables),
     )
 
 

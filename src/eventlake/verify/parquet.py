@@ -1,22 +1,22 @@
 """Parquet files as rows to query, a few columns of them."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from itertools import islice
+from itertools import chain
 from typing import Any, NamedTuple
 
-import duckdb
 import pyarrow as pa
-from pyarrow.dataset import FileSystemDataset, ParquetFileFormat, ParquetFileFragment, field
+from pyarrow.parquet import ParquetFile
 
 from eventlake.verify.check import Check
-from eventlake.verify.place import AT_ONCE, FAILURES
+from eventlake.verify.place import FAILURES, Place
 
-_GROUP = 100
-"""Files whose footers are in memory at once; one of a wide table takes megabytes."""
-_MARKS = pa.schema([("__number", pa.int32()), ("__table", pa.string())])
-_PARQUET = ParquetFileFormat()
+_AT_ONCE = 8
+"""Files that are open: their first rows are there before they are asked for."""
+_BATCH = 1 << 16
+"""Rows that are decoded at once, and that a query is asked of."""
 
 
 class File(NamedTuple):
@@ -27,81 +27,74 @@ class File(NamedTuple):
     table: str = ""
 
 
-def query_parquet(check: Check, query: str, files: Iterable[File], columns: pa.Schema) -> list[Any]:
-    """What a query over `rows` gives, asked of some files at a time, which are read as a stream.
+Rows = Iterator[pa.RecordBatch]
 
-    A file that cannot be read, or lacks a column, is a problem and is left out.
+
+def query_parquet(check: Check, query: str, files: Iterable[File], columns: pa.Schema) -> list[Any]:
+    """What a query gives that is asked of some `rows` at a time.
+
+    A file that cannot be read, or lacks a column, is a problem; what stands before that counts.
     """
     found: list[Any] = []
-    left = iter(files)
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        while group := list(islice(left, _GROUP)):
-            fragments = [_fragment(check, file) for file in group]
-            flaws = pool.map(partial(_flaw, check, columns), fragments)
-            sound = list(_sound(check, fragments, flaws))
-            found += _asked(check, query, sound, columns)
+    for rows in _gathered(_rows(check, files, columns)):
+        check.db.register("rows", rows)
+        found += check.rows(query)
+        check.db.unregister("rows")
     return found
 
 
-def _fragment(check: Check, file: File) -> ParquetFileFragment:
-    number = field("__number") == pa.scalar(file.number, pa.int32())
-    # As columns that are the same in a whole file: a join by file names would hold all rows.
-    marks = number & (field("__table") == file.table)
-    return _PARQUET.make_fragment(
-        check.place.whole(file.path), check.place.filesystem, partition_expression=marks
+def _gathered(batches: Rows) -> Iterator[pa.Table]:
+    """Most files are small, and a query costs more than their rows."""
+    gathered, count = [], 0
+    for batch in batches:
+        gathered.append(batch)
+        count += batch.num_rows
+        if count >= _BATCH:
+            yield pa.Table.from_batches(gathered)
+            gathered, count = [], 0
+    if gathered:
+        yield pa.Table.from_batches(gathered)
+
+
+def _rows(check: Check, files: Iterable[File], columns: pa.Schema) -> Rows:
+    for file, started in _ahead(partial(_started, check.place, columns), files):
+        try:
+            for batch in started.result():
+                yield _marked(batch, file)
+        except FAILURES as problem:
+            flaw = check.place.why(problem, file.path)
+            check.problems.append(f"{file.path} cannot be read: {flaw}")
+
+
+def _ahead(start: Any, files: Iterable[File]) -> Iterator[tuple[File, Future[Rows]]]:
+    """Files in their order, with some after them on their way: a bucket lets each one wait."""
+    waiting: deque[tuple[File, Future[Rows]]] = deque()
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for file in files:
+            waiting.append((file, pool.submit(start, file)))
+            if len(waiting) == _AT_ONCE:
+                yield waiting.popleft()
+        yield from waiting
+
+
+def _started(place: Place, columns: pa.Schema, file: File) -> Rows:
+    """The rows of a file, of which the first are read."""
+    # Not buffered ahead: that would hold all that the file has of these columns.
+    parquet = ParquetFile(
+        place.filesystem.open_input_file(place.whole(file.path)), pre_buffer=False
     )
+    missing = set(columns.names) - set(parquet.schema_arrow.names)
+    if missing:
+        raise pa.ArrowInvalid(f"it has no column {min(missing)}")
+    batches = parquet.iter_batches(_BATCH, columns=columns.names, use_threads=False)
+    batches = (batch.select(columns.names).cast(columns) for batch in batches)
+    first = next(batches, None)
+    return chain((first,), batches) if first else iter(())
 
 
-def _flaw(check: Check, columns: pa.Schema, fragment: ParquetFileFragment) -> str:
-    """What is wrong with a file, as far as its footer tells."""
-    try:
-        missing = set(columns.names) - set(fragment.physical_schema.names)
-    except FAILURES as problem:
-        return check.place.why(problem, check.place.within(fragment.path))
-    return f"it has no column {min(missing)}" if missing else ""
-
-
-def _sound(
-    check: Check, fragments: Iterable[ParquetFileFragment], flaws: Iterable[str]
-) -> Iterator[ParquetFileFragment]:
-    for fragment, flaw in zip(fragments, flaws, strict=True):
-        if flaw:
-            _tell(check, fragment, flaw)
-        else:
-            yield fragment
-
-
-def _tell(check: Check, fragment: ParquetFileFragment, flaw: str) -> None:
-    check.problems.append(f"{check.place.within(fragment.path)} cannot be read: {flaw}")
-
-
-def _asked(
-    check: Check, query: str, fragments: list[ParquetFileFragment], columns: pa.Schema
-) -> list[Any]:
-    """Ask of all at once; when that fails, of each half, down to the file that is damaged."""
-    if not fragments:
-        return []
-    try:
-        return _answer(check, query, fragments, columns)
-    except (duckdb.Error, *FAILURES) as problem:
-        flaw = check.place.why(problem, check.place.within(fragments[0].path))
-        if len(fragments) == 1:
-            _tell(check, fragments[0], flaw)
-            return []
-    half = len(fragments) // 2
-    first = _asked(check, query, fragments[:half], columns)
-    return first + _asked(check, query, fragments[half:], columns)
-
-
-def _answer(
-    check: Check, query: str, fragments: list[ParquetFileFragment], columns: pa.Schema
-) -> list[Any]:
-    schema = pa.unify_schemas([columns, _MARKS])
-    whole = FileSystemDataset(fragments, schema, _PARQUET, check.place.filesystem)
-    # A bucket is slow to answer and disks are not: look ahead over files, not far into one.
-    stream = whole.scanner(batch_size=1 << 15, batch_readahead=4, fragment_readahead=8)
-    check.db.register("rows", stream.to_reader())
-    try:
-        return check.rows(query)
-    finally:
-        check.db.unregister("rows")
+def _marked(batch: pa.RecordBatch, file: File) -> pa.RecordBatch:
+    """With two more columns: a join by the names of files would take far more."""
+    number, table = pa.scalar(file.number, pa.int32()), pa.scalar(file.table, pa.string())
+    marks = [pa.repeat(mark, batch.num_rows) for mark in (number, table)]
+    names = [*batch.schema.names, "__number", "__table"]
+    return pa.RecordBatch.from_arrays([*batch.columns, *marks], names)
