@@ -1,17 +1,10 @@
 """A lake's root in an S3 bucket, or in a store that speaks as S3 does."""
 
-import io
 import re
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from datetime import timedelta
-from functools import cached_property, partial
-from pathlib import Path
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
-import pyarrow as pa
 from obstore import exceptions
 from obstore.store import S3Store
 from pyarrow.fs import FileSystem, S3FileSystem
@@ -19,13 +12,8 @@ from pyarrow.fs import FileSystem, S3FileSystem
 from eventlake.aws import DENIED, NOT_ACCEPTED, Access
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings, Unavailable
 from eventlake.model.layout import STAGE
-from eventlake.stores.ranges import RangeFile
-from eventlake.stores.store import PIECE, Change, Object, Store
+from eventlake.stores.bucket import RETRIES, Bucket
 
-RETRIES: Any = {"max_retries": 12, "retry_timeout": timedelta(minutes=4)}
-TRIES = 4
-BROKEN = "response body error"
-"""How obstore calls an answer that ends before its end."""
 ACTIONS = {
     "read": "s3:GetObject",
     "write": "s3:PutObject",
@@ -33,14 +21,11 @@ ACTIONS = {
     "list": "s3:ListBucket",
 }
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True)
-class S3(Store):
+class S3(Bucket):
     """A bucket."""
 
-    near = False
     bucket: str
     access: Access
     endpoint: str = ""
@@ -64,9 +49,6 @@ class S3(Store):
             credential_provider=self.access.credentials(),
         )
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
     def _config(self) -> Any:
         config: dict[str, Any] = {
             "region": self.access.region,
@@ -84,9 +66,6 @@ class S3(Store):
                 config["sse_kms_key_id"] = self.kms_key_id
         return config
 
-    def uri(self, path: str) -> str:
-        return f"{self.root}/{path}"
-
     def filesystem(self) -> tuple[FileSystem, str]:
         given = self.access.credentials()()
         scheme, _, host = self.endpoint.rpartition("://")
@@ -99,96 +78,6 @@ class S3(Store):
             scheme=scheme or "https",
             force_virtual_addressing=bool(host) and not self.path_style,
         ), self.bucket
-
-    def open(self, path: str) -> pa.NativeFile:
-        with self.errors("read", path):
-            size = self._store.head(path)["size"]
-        raw = RangeFile(size, lambda at, count: bytes(self.read_range(path, at, count)))
-        return pa.PythonFile(io.BufferedReader(raw, PIECE), "r")
-
-    @contextmanager
-    def writing(self, path: str) -> Iterator[pa.NativeFile]:
-        """Through a file on disk: what the bucket gets is whole, or nothing at all."""
-        with tempfile.TemporaryDirectory(prefix="eventlake-") as folder:
-            part = Path(folder) / "part"
-            with pa.OSFile(str(part), "wb") as file:
-                yield file
-            with self.errors("write", path), part.open("rb") as whole:
-                self._store.put(path, whole)  # in parts when it is large; aborted when one fails
-
-    placing = writing
-
-    def change(self, path: str, change: Change) -> None:
-        """Tried again when somebody else was faster."""
-        with self.errors("write", path):
-            while not self._changed(path, change):
-                pass
-
-    def _changed(self, path: str, change: Change) -> bool:
-        known, mode = self._known(path)
-        data = change(known)
-        if data is None:
-            return True
-        try:
-            self._store.put(path, data, mode=mode)
-        except (exceptions.PreconditionError, exceptions.AlreadyExistsError):
-            return False
-        return True
-
-    def _known(self, path: str) -> tuple[bytes | None, Any]:
-        """An object, and the condition under which it may be replaced."""
-        try:
-            found = self._store.get(path)
-        except FileNotFoundError:
-            return None, "create"
-        return bytes(found.bytes()), {"e_tag": found.meta["e_tag"]}
-
-    def move(self, source: str, target: str) -> None:
-        if _unbroken(partial(self._copy, source, target)):
-            self.delete([source])
-
-    def _copy(self, source: str, target: str) -> bool:
-        """False when an earlier try has moved it."""
-        with self.errors("write", target):
-            try:
-                self._store.copy(source, target)
-            except FileNotFoundError:
-                self._store.head(target)
-                return False
-        return True
-
-    def delete(self, paths: Iterable[str]) -> None:
-        given = list(paths)
-        if given:
-            _unbroken(partial(self._delete, given))
-
-    def _delete(self, paths: list[str]) -> None:
-        with self.errors("delete", paths[0]):
-            self._store.delete(paths)
-
-    def names(self, prefix: str) -> tuple[list[str], list[str]]:
-        return _unbroken(partial(super().names, prefix))
-
-    def objects(self, prefix: str, after: str = "") -> Iterator[Object]:
-        """A listing that breaks off goes on after the last object that it told."""
-        for left in reversed(range(TRIES)):
-            try:
-                for found in super().objects(prefix, after):
-                    after = found.path
-                    yield found
-            except Unavailable as problem:
-                if not left or BROKEN not in str(problem):
-                    raise
-            else:
-                return
-
-    def settle(self, path: str) -> None:
-        """A bucket keeps what it has acknowledged."""
-
-    secure = settle
-
-    def prune(self, folder: str) -> None:
-        """A bucket has no folders."""
 
     def explain(self, problem: Exception, verb: str, path: str) -> EventLakeError:
         text, where = str(problem), f"{self.root}/{path}"
@@ -258,14 +147,3 @@ _NAMED = re.compile(
 _ELSEWHERE = frozenset(
     ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException")
 )
-
-
-def _unbroken(work: Callable[[], T]) -> T:
-    """Do again what may be done twice, when its answer broke off: obstore leaves that to us."""
-    for _ in range(TRIES - 1):
-        try:
-            return work()
-        except Unavailable as problem:
-            if BROKEN not in str(problem):
-                raise
-    return work()

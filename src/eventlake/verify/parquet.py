@@ -1,7 +1,7 @@
 """Parquet files as rows to query, a few columns of them."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import chain
@@ -66,7 +66,9 @@ def _rows(check: Check, files: Iterable[File], columns: pa.Schema) -> Rows:
             check.problems.append(f"{file.path} cannot be read: {flaw}")
 
 
-def _ahead(start: Any, files: Iterable[File]) -> Iterator[tuple[File, Future[Rows]]]:
+def _ahead(
+    start: Callable[[File], Rows], files: Iterable[File]
+) -> Iterator[tuple[File, Future[Rows]]]:
     """Files in their order, with some after them on their way: a bucket lets each one wait."""
     waiting: deque[tuple[File, Future[Rows]]] = deque()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -89,7 +91,7 @@ def _started(place: Place, columns: pa.Schema, file: File) -> Rows:
     batches = parquet.iter_batches(_BATCH, columns=columns.names, use_threads=False)
     batches = (batch.select(columns.names).cast(columns) for batch in batches)
     first = next(batches, None)
-    return chain((first,), batches) if first else iter(())
+    return chain((first,), batches) if first is not None else batches
 
 
 def _marked(batch: pa.RecordBatch, file: File) -> pa.RecordBatch:
