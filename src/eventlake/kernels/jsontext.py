@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -89,6 +90,16 @@ def compact(raw: bytes) -> str:
     if _ODD_INTEGER.search(raw):
         return encode(decode(raw.decode()))
     return msgspec.json.encode(_FAST.decode(raw)).decode()
+
+
+def skim(line: bytes) -> Any:
+    """A line's tree for a first look, several times as fast: numbers may be `Raw` or int."""
+    if line.count(b"{") + line.count(b"[") > MAX_LEVELS:
+        return decode_line(line)
+    try:
+        return _FAST.decode(line)
+    except ValueError:  # an integer of thousands of digits, say
+        return decode_line(line)
 
 
 # msgspec keeps every float's spelling as Raw, but reads -0 and very long integers its own way.

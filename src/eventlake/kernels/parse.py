@@ -17,15 +17,24 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from eventlake.kernels.awkward import OddLine, Sparse, Unreadable, cut, tree
-from eventlake.kernels.jsontext import MAX_LEVELS, TooDeep, decode, decode_line, encode, flatten
+from eventlake.kernels.jsontext import (
+    MAX_LEVELS,
+    TooDeep,
+    decode,
+    decode_line,
+    encode,
+    flatten,
+    skim,
+)
 from eventlake.model.naming import Path
-from eventlake.model.types import Json, Num, Type, observe
+from eventlake.model.types import Num, Type, fits_bigint, observe
 
 # Not decimal256, which would hold more: Arrow's division of those is wrong for some values
 # (9223372036854775807 comes back as another number). What does not fit travels as text.
@@ -164,28 +173,30 @@ def _learn_sample(lines: Sequence[bytes], kinds: Kinds) -> None:
     """Most of what there is to learn, from few lines, before Arrow reads the many."""
     seen: defaultdict[Path, set[Kind]] = defaultdict(set)
     for line in lines[:: max(1, len(lines) // LEARN)][:LEARN]:
-        for path, value in flatten(decode_line(line)):
-            seen[path].add(_kind_of(value))
+        _see_kinds(skim(line), (), seen)
     objects = {path[:n] for path in seen for n in range(1, len(path))}
     for path, found in seen.items():
         if path not in objects:
             kinds.learn(path, _KIND_OF_SEVERAL.get(frozenset(found), Kind.JSON))
 
 
-def _kind_of(value: Json) -> Kind:
-    if isinstance(value, Num):
-        return Kind.INT if observe(value) is Type.BIGINT else Kind.NUMBER
-    if isinstance(value, bool):
-        return Kind.BOOL
-    if isinstance(value, str):
-        return Kind.STRING
-    strings = isinstance(value, list) and all(map(_is_string, value))
-    return Kind.STRINGS if strings else Kind.JSON
+def _see_kinds(event: dict[str, Any], path: Path, seen: defaultdict[Path, set[Kind]]) -> None:
+    for key, value in event.items():
+        if isinstance(value, dict):
+            _see_kinds(value, (*path, key), seen)
+        elif value is not None:
+            seen[(*path, key)].add(_SKIMMED.get(type(value)) or _kind_of(value))
 
 
-def _is_string(value: Json) -> bool:
-    return isinstance(value, str) and not isinstance(value, Num)
+def _kind_of(value: Any) -> Kind:
+    """The kind of an array or a number that was skimmed."""
+    if isinstance(value, list):
+        return Kind.STRINGS if all(type(item) is str for item in value) else Kind.JSON
+    fits = observe(value) is Type.BIGINT if isinstance(value, Num) else fits_bigint(value)
+    return Kind.INT if fits else Kind.NUMBER
 
+
+_SKIMMED = {str: Kind.STRING, bool: Kind.BOOL, msgspec.Raw: Kind.NUMBER}
 
 _KIND_OF_SEVERAL = {
     **{frozenset({kind}): kind for kind in Kind},

@@ -79,7 +79,7 @@ def observe(value: Json) -> Type:
 
 
 def _observe_number(text: Num) -> Type:
-    if _INTEGER.fullmatch(text) and _fits_bigint(number(text)):
+    if _INTEGER.fullmatch(text) and fits_bigint(number(text)):
         return Type.BIGINT
     return Type.DECIMAL if number(text).copy_abs() < DECIMAL_BOUND else Type.STRING
 
@@ -168,7 +168,7 @@ def _offset(zone: str | None) -> timedelta:
     return timedelta(hours=hours, minutes=minutes) * (-1 if zone[0] == "-" else 1)
 
 
-def _fits_bigint(value: Decimal) -> bool:
+def fits_bigint(value: Decimal | int) -> bool:
     return -(2**63) <= value < 2**63
 
 
@@ -195,7 +195,7 @@ def _string_to_decimal(text: str) -> Cast:
 
 
 def _string_to_bigint(text: str) -> Cast:
-    if not _INTEGER_TEXT.fullmatch(text) or not _fits_bigint(number(text)):
+    if not _INTEGER_TEXT.fullmatch(text) or not fits_bigint(number(text)):
         return MISFIT
     return Cast(int(number(text)), False)
 

@@ -1,16 +1,17 @@
 """The fast path, Arrow's reader, gives what the slow and obvious one gives, value by value."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from decimal import Decimal
 from itertools import chain
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from eventlake.kernels import parse as module
 from eventlake.kernels.cast import observe_column, observe_text
-from eventlake.kernels.jsontext import TooDeep, decode, decode_line, encode, flatten
+from eventlake.kernels.jsontext import TooDeep, decode, decode_line, encode, flatten, skim
 from eventlake.kernels.parse import Kind, Kinds, Parsed, parse
 from eventlake.model.naming import Path
 from eventlake.model.types import Json, Num, Type, join, number, observe
@@ -402,3 +403,26 @@ def test_awkward_numbers_keep_their_spelling() -> None:
 
 def test_no_lines() -> None:
     assert parse([], Kinds()).rows == 0
+
+
+# The first look
+
+
+@given(jsons.ARRAYS | jsons.SCALARS)
+@example("1" * 5000)
+@example("-0")
+@example("9223372036854775808")
+@example("-9223372036854775808")
+def test_a_first_look_sees_the_kinds_that_the_exact_reader_sees(text: str) -> None:
+    line = f'{{"a":{{"b":{text}}}}}'.encode()
+    looks = []
+    for look in (skim, decode_line):
+        seen: defaultdict[Path, set[Kind]] = defaultdict(set)
+        module._see_kinds(look(line), (), seen)
+        looks.append(seen)
+    assert looks[0] == looks[1]
+
+
+def test_a_first_look_refuses_what_nests_too_deep() -> None:
+    with pytest.raises(TooDeep):
+        skim(b'{"a":' * 101 + b"1" + b"}" * 101)
