@@ -4,6 +4,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 
 import msgspec
@@ -21,6 +22,7 @@ from eventlake.model.settings import SourceSettings
 from eventlake.model.types import Type
 from eventlake.stores import Store
 
+BUFFER = 256 << 10
 SPLIT = 4 << 20
 """A larger chunk is cut by partition, so that a writer need not read what it does not write."""
 
@@ -146,7 +148,8 @@ class Chunks:
         rows = sum(len(one.received) for one in built)
         name = f"{self.job.stage}/read/{self.number:06d}-{uuid.uuid4().hex}-{rows}.chunks"
         options = pa.ipc.IpcWriteOptions(compression=self.job.compression)
-        with self.job.store.writing(name) as file:
+        # Arrow writes every buffer of every column on its own, and most are small.
+        with self.job.store.writing(name) as raw, pa.BufferedOutputStream(raw, BUFFER) as file:
             for one in built:
                 offset = file.tell()
                 with pa.ipc.new_stream(file, one.batch.schema, options=options) as stream:
@@ -237,8 +240,12 @@ class _Built:
             rows=len(self.received),
             first=int(self.received.min()),
             last=int(self.received.max()),
-            memory=self.batch.nbytes,
+            memory=self.memory,
         )
+
+    @cached_property
+    def memory(self) -> int:
+        return int(self.batch.nbytes)
 
     def take(self, rows: np.ndarray) -> "_Built":
         batch = self.batch.take(pa.array(rows))
@@ -250,7 +257,7 @@ def _cut(built: _Built, settings: SourceSettings) -> Iterator[_Built]:
     """A large chunk in pieces that each lie in one partition."""
     spans = built.received // settings.date_partition.span
     partitions = np.unique(spans)
-    if built.batch.nbytes <= SPLIT or len(partitions) == 1:
+    if len(partitions) == 1 or built.memory <= SPLIT:
         yield built
         return
     for partition in partitions:
