@@ -42,7 +42,7 @@ def cut(lines: Sequence[bytes], awkward: list[Path]) -> tuple[Sequence[bytes], S
     sparse: Sparse = defaultdict(list)
     if not awkward:
         return lines, sparse
-    extract, out = _extractor(awkward), []
+    extract, out = _extractor(tuple(awkward)), []
     for row, line in enumerate(lines):
         try:
             found = extract(line)
@@ -91,7 +91,9 @@ def _without(line: bytes, views: list[pa.Buffer]) -> bytes:
 Extract = Callable[[bytes], list[tuple[Path, msgspec.Raw]]]
 
 
-def _extractor(awkward: list[Path]) -> Extract:
+# Making one takes as long as a hundred lines; many tables have the same awkward paths.
+@lru_cache(maxsize=512)
+def _extractor(awkward: tuple[Path, ...]) -> Extract:
     """Finds the raw values of these paths in a line."""
     tops = [path for path in awkward if not any(path[:n] in awkward for n in range(1, len(path)))]
     if any(_UNNAMEABLE.search(key) for path in tops for key in path):

@@ -52,8 +52,9 @@ def json_text(kind: Kind, array: pa.Array) -> pa.StringArray:
 
 
 def _checked(before: pa.Array, after: pa.Array) -> Column:
-    lost = pc.and_(before.is_valid(), after.is_null())
-    return Column(after, lost if pc.any(lost).as_py() else None)
+    if after.null_count == before.null_count:
+        return Column(after, None)
+    return Column(after, pc.and_(before.is_valid(), after.is_null()))
 
 
 def _plain_numbers(numbers: pa.Array) -> pa.StringArray:

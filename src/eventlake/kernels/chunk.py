@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,21 +45,19 @@ class TableReader:
     kinds: Kinds = field(init=False)
     standard: dict[str, Type] = field(init=False)
     own: dict[Path, Leaf] = field(init=False)
+    reserved: set[str] = field(init=False)
+    """Columns that an ordinary field cannot have."""
 
     def __post_init__(self) -> None:
         standard = standard_columns(self.call, self.naming)
         self.standard = {one.column: one.type for one in standard}
         self.own = {one.path: Leaf(one.path, one.column, exact=True) for one in standard}
+        self.reserved = {*self.standard, *self.date_partition.columns, RESCUED}
         self.kinds = Kinds(spelled=self._spelled)
 
     def leaf(self, path: Path) -> Leaf:
         """The column that the value at a path is for; standard columns have their own source."""
         return self.own.get(path) or leaf(self.call, path, self.naming)
-
-    @property
-    def reserved(self) -> set[str]:
-        """Columns that an ordinary field cannot have."""
-        return {*self.standard, *self.date_partition.columns, RESCUED}
 
     def is_own(self, found: Leaf) -> bool:
         """Whether a field is the one that a standard column is made of."""
@@ -142,7 +141,7 @@ def build_chunk(lines: Sequence[bytes], received: np.ndarray, reader: TableReade
 def _received(received: np.ndarray, reader: TableReader) -> Physical:
     """The first column of every chunk; routing has read it already."""
     source = next(one for one in reader.own.values() if one.column == RECEIVED)
-    return Physical(source, Kind.TIME, pa.array(received).cast(MICROS))
+    return Physical(source, Kind.TIME, pa.array(received).view(MICROS))
 
 
 def received_in(batch: pa.RecordBatch) -> np.ndarray:
@@ -308,7 +307,7 @@ def _batch(
             columns.append([name, "", name])
             arrays.append(_entries(by_row, rows))
     fields = [pa.field(str(n), array.type) for n, array in enumerate(arrays)]
-    note = {"columns": json.dumps(columns)}
+    note = {"columns": msgspec.json.encode(columns)}
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, note))
 
 

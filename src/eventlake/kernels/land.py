@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -65,6 +66,7 @@ def _typed(schema: TableSchema) -> list[Column]:
 
 
 Claims = defaultdict[str, list[Physical]]
+_KINDS = {kind.value: kind for kind in Kind}
 
 
 def _claims(batch: pa.RecordBatch, schema: TableSchema) -> tuple[Claims, Rescues]:
@@ -72,7 +74,7 @@ def _claims(batch: pa.RecordBatch, schema: TableSchema) -> tuple[Claims, Rescues
     claims: Claims = defaultdict(list)
     rescues = Rescues()
     for (column, dotted, kind), array in zip(
-        json.loads(batch.schema.metadata[b"columns"]), batch.columns, strict=True
+        msgspec.json.decode(batch.schema.metadata[b"columns"]), batch.columns, strict=True
     ):
         if kind == RESCUE:
             for row, (path, text) in _entries(array):
@@ -80,7 +82,7 @@ def _claims(batch: pa.RecordBatch, schema: TableSchema) -> tuple[Claims, Rescues
         elif kind == LOOSE:
             _place_loose(array, schema, claims, rescues)
         else:
-            claims[column].append(Physical(Leaf((dotted,), column, True), Kind(kind), array))
+            claims[column].append(Physical(Leaf((dotted,), column, True), _KINDS[kind], array))
     return claims, rescues
 
 
@@ -137,7 +139,7 @@ def _place_rescued(table: pa.Table, schema: TableSchema, added: int) -> pa.Table
     elif RESCUED in table.column_names and RESCUED not in names:
         known = len(names) - added
         names = names[:known] + sorted([*names[known:], RESCUED])
-    return table.select(names)
+    return table if table.column_names == names else table.select(names)
 
 
 def _in_order(table: pa.Table, keep: NDArray[np.bool_]) -> pa.Table:
@@ -152,6 +154,8 @@ def _in_order(table: pa.Table, keep: NDArray[np.bool_]) -> pa.Table:
 def _merged(tables: list[pa.Table]) -> pa.Table:
     """Sorted tables in one; those that follow each other in time are not copied."""
     filled = [table for table in tables if len(table)] or tables[:1]
+    if len(filled) == 1:
+        return filled[0]
     filled.sort(key=lambda table: _received(table)[:1].tolist())
     whole = pa.concat_tables(filled, promote_options="default")
     received = _received(whole)

@@ -29,12 +29,17 @@ def parse_times(texts: pa.Array, rule: Callable[[str], int | None] = timestamp) 
 
 def _all_common(texts: pa.Array) -> bool:
     """Whether Arrow's parser, which takes other forms too, can only read these as we would."""
-    size = pc.min_max(pc.binary_length(texts)).as_py()
-    if size["min"] not in COMMON or size["max"] != size["min"]:
+    there = texts.drop_null() if texts.null_count else texts
+    if not len(there):
         return False
-    middle = pc.binary_slice(texts.cast(pa.binary()), 10, 11)
-    same = pc.and_(pc.ends_with(texts, "Z"), pc.equal(middle, b"T"))
-    return pc.all(same).as_py() is not False
+    _, ends, data = there.buffers()
+    offsets = np.frombuffer(ends, np.int32)[there.offset :][: len(there) + 1]
+    sizes = np.diff(offsets)
+    size = int(sizes[0])
+    if size not in COMMON or (sizes != size).any():
+        return False
+    letters = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]].reshape(-1, size)
+    return bool((letters[:, 10] == ord("T")).all() and (letters[:, -1] == ord("Z")).all())
 
 
 def _one_by_one(texts: pa.Array, rule: Callable[[str], int | None]) -> pa.Array:
@@ -47,12 +52,12 @@ def all_times(texts: pa.Array) -> bool:
     """Whether every string names a moment; the first is looked at before all are."""
     if texts.null_count == len(texts):
         return False
-    first = texts[0] if texts[0].is_valid else texts.drop_null()[0]
-    if timestamp(first.as_py()) is None:
+    first = texts[0].as_py()
+    if timestamp(texts.drop_null()[0].as_py() if first is None else first) is None:
         return False
     return bool(parse_times(texts).null_count == texts.null_count)
 
 
 def as_micros(times: pa.Array) -> np.ndarray:
     """Microseconds since 1970, of times that are all there."""
-    return np.asarray(times.cast(pa.int64()).to_numpy(zero_copy_only=False))
+    return np.asarray(times.view(pa.int64()).to_numpy(zero_copy_only=False))

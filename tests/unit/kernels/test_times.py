@@ -102,3 +102,11 @@ def test_whether_all_are_moments(texts: list[str | None], all_are: bool) -> None
 def test_microseconds() -> None:
     array = parse_times(pa.array(["1970-01-01T00:00:00.000001Z", "1969-12-31T23:59:59.999999Z"]))
     assert as_micros(array).tolist() == [1, -1]
+
+
+def test_a_part_of_a_column() -> None:
+    texts = pa.array(["x", "2026-11-01T07:00:00Z", None, "2026-11-01T08:00:00Z", "y"])
+    assert parse_times(texts[1:4]).equals(parse_times(pa.array(texts[1:4].to_pylist())))
+    assert parse_times(texts[1:4]).null_count == 1
+    assert parse_times(texts[2:3]).null_count == 1
+    assert len(parse_times(texts[:0])) == 0
