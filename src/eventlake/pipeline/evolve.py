@@ -21,9 +21,10 @@ def evolve(schema: TableSchema, seen: Iterable[Seen], max_columns: int) -> Growt
     """The table with the new columns that its budget allows, in code-point order of names."""
     found: dict[str, Seen] = {}
     add_seen(seen, found)
-    fresh = [one for one in found.values() if one.column not in schema.types]
+    known = schema.types
+    fresh = [one for one in found.values() if one.column not in known]
     fresh.sort(key=lambda one: (one.rank, one.column))
-    room = max(0, max_columns - budget_used(schema.types))
+    room = max(0, max_columns - budget_used(known))
     return _grown(schema, (column(one.column, one.type) for one in fresh[:room]))
 
 
