@@ -28,6 +28,8 @@ class Spark(Protocol):
 Work = Callable[[int], bytes]
 
 DONE, REFUSED = b"+", b"-"
+LOOK = 1.0
+"""Seconds between two looks at how far the tasks are: each lists what they have written."""
 
 
 def run_tasks(spark: Spark, count: int, work: Work, watch: Callable[[], None]) -> list[bytes]:
@@ -45,7 +47,7 @@ def run_tasks(spark: Spark, count: int, work: Work, watch: Callable[[], None]) -
         frame = spark.range(0, count, 1, count).mapInArrow(body, "task long, result binary")
         with ThreadPoolExecutor(1) as background:
             running = background.submit(frame.toArrow)
-            while not wait([running], timeout=0.5).done:
+            while not wait([running], timeout=LOOK).done:
                 watch()
         results = running.result().sort_by("task").column("result").to_pylist()
     except EventLakeError:

@@ -1,7 +1,6 @@
 """A lake's root on disk."""
 
 import fcntl
-import glob
 import os
 import shutil
 from collections.abc import Iterable, Iterator
@@ -78,8 +77,8 @@ class Disk(Store):
             place.parent.mkdir(parents=True, exist_ok=True)
             with (place.parent / ".lock").open("a") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # a process that dies lets go
-                for half in place.parent.glob(f"{glob.escape(place.name)}#*"):
-                    half.unlink()  # its writer is dead: only who has the lock writes here
+                # A half that is there has a dead writer: only who has the lock writes here.
+                place.with_name(f"{place.name}#1").unlink(missing_ok=True)
                 data = change(place.read_bytes() if place.exists() else None)
                 if data is not None:
                     self._store.put(path, data)
