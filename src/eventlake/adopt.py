@@ -197,8 +197,7 @@ def _take_over(taking: Taking) -> Adopted:
         )
         commit = append(taking.ledger, 0, commit)
         finished = finish(taking.lake, commit, Silent())
-    if not finished.problems:
-        clean(taking.lake, taking.ledger, commit, Silent())
+    clean(taking.lake, taking.ledger, commit, finished, Silent())
     return Adopted(
         run_id=run_id,
         source=taking.settings.source,
@@ -219,8 +218,13 @@ def _data_files(store: Store, table: CatalogTable) -> list[str]:
 def _day(path: str) -> date:
     """The day of a data file's partition."""
     values = dict(part.split("=", 1) for part in path.split("/")[:-1] if "=" in part)
-    text = values["day"] if "year" not in values else "{year}-{month}-{day}".format(**values)
-    return date.fromisoformat(text)
+    try:
+        text = values["day"] if "year" not in values else "{year}-{month}-{day}".format(**values)
+        return date.fromisoformat(text)
+    except (KeyError, ValueError) as problem:
+        raise InvalidSettings(
+            f"{path} lies in no partition by date: move it out of the table's folder"
+        ) from problem
 
 
 def _earlier_logs(taking: Taking, since: date) -> tuple[Input, ...]:

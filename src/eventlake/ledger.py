@@ -147,10 +147,11 @@ class Stage:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._heart.join()  # or a last beat would bring back a stage that was removed
-        if self.store.exists(lease_path(self.run_id)):
-            # The process may live on, but this run does not: whoever comes next may take over.
-            self._lease = self._lease.model_copy(update={"pid": NOBODY})
-            self._renew()
+        with suppress(EventLakeError):  # what ends the run may be that the store is gone
+            if self.store.exists(lease_path(self.run_id)):
+                # The process may live on, but this run does not: whoever comes next may take over.
+                self._lease = self._lease.model_copy(update={"pid": NOBODY})
+                self._renew()
 
     def _beat(self) -> None:
         while not self._ended.wait(HEARTBEAT.total_seconds()):

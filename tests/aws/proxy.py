@@ -34,6 +34,8 @@ class Proxy:
     """The same AWS behind this proxy."""
     rules: list[Rule] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
+    connections: set[socket.socket] = field(default_factory=set)
+    changed: threading.Condition = field(default_factory=threading.Condition)
 
     @contextmanager
     def ruled(self, *rules: Rule) -> Iterator["Proxy"]:
@@ -44,6 +46,19 @@ class Proxy:
             yield self
         finally:
             self.rules = before
+
+    @contextmanager
+    def visited(self) -> Iterator[None]:
+        """Another process calls, and all that it has sent is done with when this ends."""
+        known = set(self.connections)
+        yield
+        # It may be dead with connections that still wait for us: we come after them.
+        url = urlsplit(self.here.url)
+        with socket.create_connection((url.hostname, url.port), PATIENCE) as last:
+            last.sendall(b"GET /moto-api/ HTTP/1.0\r\n\r\n")
+            assert last.recv(1)
+        with self.changed:
+            assert self.changed.wait_for(lambda: self.connections <= known, PATIENCE)
 
     def answer(self, call: Call) -> Answer:
         if call.caller in ("", TESTER):
@@ -127,21 +142,23 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, upstream: Aws) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self._open = set[socket.socket]()
         here = replace(upstream, url=f"http://127.0.0.1:{self.server_port}")
         self.proxy = Proxy(upstream, here)
 
     def process_request(self, request: socket.socket, client_address: object) -> None:  # type: ignore[override]
-        self._open.add(request)
+        with self.proxy.changed:
+            self.proxy.connections.add(request)
         super().process_request(request, client_address)  # type: ignore[arg-type]
 
     def shutdown_request(self, request: socket.socket) -> None:  # type: ignore[override]
-        self._open.discard(request)
         super().shutdown_request(request)
+        with self.proxy.changed:
+            self.proxy.connections.discard(request)
+            self.proxy.changed.notify_all()
 
     def end(self) -> None:
         self.shutdown()
-        for one in tuple(self._open):
+        for one in tuple(self.proxy.connections):
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
         self.server_close()

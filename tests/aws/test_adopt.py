@@ -136,3 +136,9 @@ def test_a_lake_without_an_archive(aws: Aws) -> None:
     lake.land(LANDED)
     assert adopted(lake).logs == 0
     assert synced(lake).status == "nothing"
+
+
+def test_a_file_that_lies_in_no_day_is_named(lake: SegmentLake) -> None:
+    lake.put(f"{lake.place}/day=__HIVE_DEFAULT_PARTITION__/hr=00/x.parquet", b"")
+    with pytest.raises(InvalidSettings, match=r"DEFAULT_PARTITION__/hr=00/x.parquet lies in no"):
+        adopted(lake)

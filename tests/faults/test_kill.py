@@ -1,10 +1,9 @@
 """A run killed at every point: the next load recovers, and the lake is as if nothing had been."""
 
-import os
 import re
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,31 +13,9 @@ import pytest
 
 from eventlake.model.settings import SourceSettings
 from eventlake.stores import Disk, Store
-from tests import lakes, processes
-from tests.lakes import Picture, Recorder
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-@dataclass
-class AtStep:
-    """Kills its own process when a step is told: the n-th of all, or of those that it names."""
-
-    number: int
-    stage: str = ""
-    done: int | None = None
-
-    def step(self, stage: str, done: int, total: int, rows: int) -> None:
-        if self.stage in ("", stage) and self.done in (None, done):
-            self.number -= 1
-            if self.number < 0:
-                die()
-
-
-def killed_at_step(paths: list[Path], lake: Path, at: AtStep, runner: type = lakes.Inline) -> None:
-    lakes.load(paths, lake, at, runner=runner)
+from tests import lakes
+from tests.faults.kills import AtStep, World, die, ends_of_stages, killed_at_step, make_world, run
+from tests.lakes import Recorder
 
 
 class Changes:
@@ -85,39 +62,9 @@ def killed_at_change(paths: list[Path], lake: Path, number: int, told: Path) -> 
         told.write_text("\n".join(changes.told))
 
 
-def is_object(path: str) -> bool:
-    """Whether a listing of the lake's data shows it; half of one, `name#1`, it does not."""
-    return path.startswith("segment-data") and "#" not in path
-
-
-@dataclass(frozen=True)
-class World:
-    """Three files; the first two are what the killed run loads."""
-
-    files: list[Path]
-    once: Picture
-    """The lake after one load of all."""
-    twice: Picture
-    """The lake after a load of two files, and another of the third."""
-
-    def check(self, lake: Path) -> None:
-        """Look at what a kill left, recover, and compare."""
-        sizes = [len(commit["inputs"]) for commit in lakes.read_commits(lake)]
-        assert sizes in ([], [2], [3], [2, 1])
-        assert [path for path in lakes.strays(lake) if is_object(path)] == []
-        lakes.load(self.files, lake)
-        wanted = self.twice if sizes[:1] == [2] else self.once
-        lakes.assert_same(lakes.assert_well(lake), wanted)
-
-
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    root = tmp_path_factory.mktemp("world")
-    files = lakes.small_sample(root / "raw")
-    lakes.load(files, root / "once")
-    lakes.load(files[:2], root / "twice")
-    lakes.load(files, root / "twice")
-    return World(files, lakes.assert_well(root / "once"), lakes.assert_well(root / "twice"))
+    return make_world(tmp_path_factory.mktemp("world"))
 
 
 @pytest.fixture(scope="module")
@@ -125,10 +72,6 @@ def steps(world: World, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[
     recorder = Recorder()
     lakes.load(world.files[:2], tmp_path_factory.mktemp("steps"), recorder)
     return recorder.steps
-
-
-def run(work: Any, *given: Any) -> int:
-    return processes.finish(processes.start(work, *given))
 
 
 def test_a_run_tells_of_every_point(steps: list[tuple[str, int]]) -> None:
@@ -195,14 +138,6 @@ def test_the_run_that_recovers_is_killed_too(
             run(killed_at_step, world.files[:2], lake, AtStep(0, *first))
             assert run(killed_at_step, world.files, lake, AtStep(number)) == -signal.SIGKILL
             world.check(lake)
-
-
-def ends_of_stages(steps: list[tuple[str, int]]) -> Iterator[tuple[int, tuple[str, int]]]:
-    """The first and the last step of each stage, with their numbers."""
-    stages = ["", *(stage for stage, _ in steps), ""]
-    for number, step in enumerate(steps):
-        if stages[number] != step[0] or stages[number + 2] != step[0]:
-            yield number, step
 
 
 @dataclass

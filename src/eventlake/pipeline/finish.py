@@ -145,10 +145,18 @@ def _register_reports(lake: Lake, commit: Commit) -> None:
     lake.catalog.create(table)
 
 
-def clean(lake: Lake, ledger: Ledger, commit: Commit, progress: Progress) -> None:
-    """Remove the stages of this run and of those that were found dead."""
+def clean(
+    lake: Lake, ledger: Ledger, commit: Commit, finished: Finished, progress: Progress
+) -> None:
+    """Remove the stages of this run and of those that were found dead, once nothing is left in
+    them to be done; what may not be removed is noted, and the next run tries it again."""
+    if finished.problems:
+        return
     progress.step("clean", 0, 1, 0)
-    ledger.snapshot()
-    for run_id in (*commit.abandons, commit.run_id):
-        remove_stage(lake.store, run_id)
+    try:
+        ledger.snapshot()
+        for run_id in (*commit.abandons, commit.run_id):
+            remove_stage(lake.store, run_id)
+    except EventLakeError as problem:
+        finished.problems[""] = (str(problem), problem.code)
     progress.step("clean", 1, 1, 0)

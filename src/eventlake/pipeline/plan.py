@@ -22,8 +22,7 @@ def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[str, ...]:
         if run_id in runs:
             commit = ledger.commit(runs[run_id])
             if gone:
-                if not finish(lake, commit, progress).problems:
-                    clean(lake, ledger, commit, progress)
+                clean(lake, ledger, commit, finish(lake, commit, progress), progress)
             else:
                 publish(lake, commit, Problems(), progress)  # it is at it: lend a hand
         elif gone:

@@ -129,8 +129,7 @@ def outcome(
 def _finished_here(run: Run, commit: Commit) -> Finished:
     """Carry out a commit whose job was stopped right after it."""
     finished = finish(run.lake, commit, run.progress)
-    if not finished.problems:
-        clean(run.lake, run.ledger, commit, run.progress)
+    clean(run.lake, run.ledger, commit, finished, run.progress)
     return finished
 
 

@@ -2,7 +2,7 @@
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, pairwise
@@ -82,15 +82,15 @@ class Run:
 
 def sync(run: Run) -> tuple[Commit, Finished]:
     """Land the plan's files: all of them, or nothing and an error."""
-    with Stage(run.lake.store, run.ledger.folder, run.plan.run_id):
+    with ExitStack() as held:
         try:
+            held.enter_context(Stage(run.lake.store, run.ledger.folder, run.plan.run_id))
             commit = committed(run, staged(run))
         except BaseException as problem:
             give_up(run, problem)
             raise
         finished = finish(run.lake, commit, run.progress)
-    if not finished.problems:
-        clean(run.lake, run.ledger, commit, run.progress)
+    clean(run.lake, run.ledger, commit, finished, run.progress)
     return commit, finished
 
 
