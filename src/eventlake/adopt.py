@@ -8,6 +8,7 @@ read go back twice as far. Older logs count as loaded.
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -175,8 +176,8 @@ class Taking:
 
 def _take_over(taking: Taking) -> Adopted:
     files = {table.name: _data_files(taking.store, table) for table in taking.tables}
-    _check_types(taking, files)
     days = [_day(path) for paths in files.values() for path in paths]
+    _check_types(taking, files)
     newest = max(days, default=datetime.now(UTC).date())
     since = newest - timedelta(days=taking.settings.dedup_days)
     logs = _earlier_logs(taking, since)
@@ -286,11 +287,20 @@ def _foreign(
     """Columns of a table that have none of the five types, in the catalog or in a file."""
     yield from table.foreign.items()
     for path in newest:
-        with store.open(path) as file:
+        with _reading(path), store.open(path) as file:
             held = pq.read_schema(file)
         for column in table.columns:
             if column.name in held.names and not _fits(held.field(column.name).type, column.type):
                 yield column.name, f"{held.field(column.name).type} in {path}"
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as problem:
+        reason = str(problem).partition("\n")[0]
+        raise InvalidSettings(f"{path} cannot be read as Parquet: {reason}") from problem
 
 
 def _fits(held: pa.DataType, wanted: Type) -> bool:
@@ -341,9 +351,11 @@ def _rows(taking: Taking, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
     filesystem, root = taking.store.filesystem()
     wanted = pa.schema([(taking.identity, pa.string()), (RECEIVED, ARROW[Type.TIMESTAMP])])
     for path in paths:
-        held = ds.dataset(f"{root}/{path}", filesystem=filesystem, format="parquet")
-        for batch in held.to_batches(columns=wanted.names):
-            whole = batch.filter(pc.and_(batch.column(0).is_valid(), batch.column(1).is_valid()))
-            if len(whole):
-                columns = [whole.column(n).cast(wanted.types[n], safe=False) for n in (0, 1)]
-                yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+        with _reading(path):
+            held = ds.dataset(f"{root}/{path}", filesystem=filesystem, format="parquet")
+            for batch in held.to_batches(columns=wanted.names):
+                there = pc.and_(batch.column(0).is_valid(), batch.column(1).is_valid())
+                whole = batch.filter(there)
+                if len(whole):
+                    columns = [whole.column(n).cast(wanted.types[n], safe=False) for n in (0, 1)]
+                    yield pa.RecordBatch.from_arrays(columns, schema=wanted)

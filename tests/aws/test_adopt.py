@@ -142,3 +142,10 @@ def test_a_file_that_lies_in_no_day_is_named(lake: SegmentLake) -> None:
     lake.put(f"{lake.place}/day=__HIVE_DEFAULT_PARTITION__/hr=00/x.parquet", b"")
     with pytest.raises(InvalidSettings, match=r"DEFAULT_PARTITION__/hr=00/x.parquet lies in no"):
         adopted(lake)
+
+
+def test_a_file_that_is_no_parquet_is_named_and_nothing_is_committed(lake: SegmentLake) -> None:
+    lake.put(f"{lake.place}/day=2026-11-09/hr=00/x.parquet", b"not Parquet")
+    with pytest.raises(InvalidSettings, match=r"hr=00/x.parquet cannot be read as Parquet"):
+        adopted(lake)
+    assert not any("/ledger/" in key for key in lake.keys())  # noqa: SIM118 - a method of ours

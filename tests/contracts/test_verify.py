@@ -380,6 +380,13 @@ def test_more_files_than_are_open_at_once(tmp_path: Path) -> None:
     assert only(found) == TableCheck(table="signed_up", expected=103, found=102, missing=1)
 
 
+def test_a_file_with_more_rows_than_are_read_at_once(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, Disk(str(tmp_path)))
+    lake.commit(lake.gz(line("a")), [Row("a")])
+    lake.write(stray(lake), [Row(f"x{n}") for n in range(140_000)])
+    assert only(lake.verify()).extra == 140_000
+
+
 def test_an_archive_file_that_is_gone(lake: Lake) -> None:
     gone = lake.archive("gone.gz", gzip.compress(line("a")))
     lake.commit([gone, lake.gz(line("b"))], [Row("a"), Row("b")])

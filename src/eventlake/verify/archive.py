@@ -46,14 +46,13 @@ def _events(
     # The lake does not say who is suppressed: anyone may be, in a commit that suppressed someone.
     doubt = 2 if commit.counts["suppressed"] else 0
     for at, line in enumerate(lines, 1):
-        if line is not None and not line.strip(b" \t\r"):
-            continue
-        ours["received"] += 1
         try:
             event, moment = read_event(line)
         except NoEventError as refused:
-            ours.update(("quarantined", str(refused)))
+            if line is None or line.strip(b" \t\r"):
+                ours.update(("received", "quarantined", str(refused)))
             continue
+        ours["received"] += 1
         name = event["event"] if event["type"] == "track" else ""
         table = table_of(event["type"], name, naming, prefix)
         if skip and not skip.isdisjoint((table, name)):

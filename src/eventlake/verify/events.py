@@ -81,7 +81,7 @@ def _json(line: bytes) -> Any:
         value = _decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         value = _slow_json(line)
-    many = line.count(b"{") + line.count(b"[") > _DEEPEST
+    many = len(line) - len(line.translate(None, b"{[")) > _DEEPEST
     if many and isinstance(value, dict) and max(_levels(line)) > _DEEPEST:
         raise NoEventError("too_deep")
     return value

@@ -2,7 +2,6 @@
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from itertools import chain
 from typing import Any
@@ -12,8 +11,6 @@ import zstandard
 LARGEST = 1 << 20
 """Bytes of a line that is not too large."""
 
-_END: Any = object()
-
 Opener = Callable[[], AbstractContextManager[Any]]
 """Opens a file at its start, as often as it is asked to."""
 
@@ -21,7 +18,7 @@ Opener = Callable[[], AbstractContextManager[Any]]
 def read_lines(opener: Opener) -> Iterator[bytes | None]:
     """A file's lines; None comes last when what follows is damaged."""
     rest, whole = b"", True
-    for piece in _ahead(_inflated(opener)):
+    for piece in _inflated(opener):
         *lines, rest = (rest + (piece or b"")).split(b"\n")
         yield from lines
         rest = rest[: LARGEST + 1]  # enough to see that it is too large
@@ -30,15 +27,6 @@ def read_lines(opener: Opener) -> Iterator[bytes | None]:
         yield rest
     if not whole:
         yield None
-
-
-def _ahead(pieces: Iterator[bytes | None]) -> Iterator[bytes | None]:
-    """The next piece is fetched and unpacked, which needs no Python, while one is looked at."""
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, pieces, _END)
-        while (piece := coming.result()) is not _END:
-            coming = pool.submit(next, pieces, _END)
-            yield piece
 
 
 def _inflated(opener: Opener) -> Iterator[bytes | None]:
