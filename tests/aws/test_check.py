@@ -91,7 +91,7 @@ class Unconditional(Refuses):
 def test_the_command(aws: Aws, proxy: Proxy, tmp_path: Path) -> None:
     lake = tmp_path / "aws.toml"
     lake.write_text(f's3_bucket = "{aws.bucket}"\naws_region = "{aws.region}"\n')
-    environment = Aws(proxy.url, aws.bucket, aws.region).environ
+    environment = proxy.here.environ
     ran = processes.command("check", "--lake", lake, env=environment)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.splitlines()[-1] == "all 22 well"

@@ -12,15 +12,16 @@ from eventlake.errors import InvalidSettings
 from eventlake.lakes import open_store
 from eventlake.stores import Disk, Store
 from tests.aws.moto import Aws, aws
+from tests.azure.azurite import Azure, azure
 
-__all__ = ["aws"]
+__all__ = ["aws", "azure"]
 
 
-@pytest.fixture(params=["disk", "s3"])
+@pytest.fixture(params=["disk", "s3", "adls"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     if request.param == "disk":
         return Disk(str(tmp_path / "lake"))
-    here: Aws = request.getfixturevalue("aws")
+    here: Aws | Azure = request.getfixturevalue("aws" if request.param == "s3" else "azure")
     return open_store(here.settings())
 
 

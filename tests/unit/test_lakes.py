@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from eventlake.errors import InvalidSettings
-from eventlake.lakes import given_settings, open_store
-from eventlake.model.lake import AwsSettings, Encryption, LocalSettings
+from eventlake.lakes import cluster_steps, given_settings, open_cluster, open_store
+from eventlake.model.lake import AwsSettings, AzureSettings, Encryption, LocalSettings
 from eventlake.stores import Disk
+from eventlake.stores.azure import Adls
 from eventlake.stores.s3 import S3
 
 
@@ -23,7 +24,14 @@ def test_a_lake_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ("lake", "message"),
     [
         ("s3://bucket/lake", "lake is 's3://bucket/lake': a lake is a whole bucket, s3://bucket"),
-        ("gs://bucket", "lake is 'gs://bucket': give a folder, s3://bucket, or a file"),
+        ("gs://bucket", "lake is 'gs://bucket': give a folder, s3://bucket, abfss://container@a"),
+        (
+            "abfss://lake@account.dfs.core.windows.net/lake",
+            "a lake is a whole container, abfss://lake@account.dfs.core.windows.net; it keeps to",
+        ),
+        ("abfss://lake", "lake is 'abfss://lake': a container's address is abfss://container@acc"),
+        ("abfss://lake@account.example.com", "a container's address is abfss://container@account"),
+        ("abfss://lake@Account.dfs.core.windows.net", "storage_account is 'Account': it should"),
         ("a-file", "lake is '.*a-file': it is a file, and a lake is a folder"),
         ("nowhere", "lake is '.*nowhere': there is no such folder"),
     ],
@@ -49,6 +57,36 @@ def test_a_bucket_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_DEFAULT_REGION")
     with pytest.raises(InvalidSettings, match="lake is 's3://a-bucket': set AWS_REGION to the"):
         given_settings("s3://a-bucket")
+
+
+def test_a_container_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AZURE_STORAGE_ENDPOINT", "AZURE_TENANT_ID"):
+        monkeypatch.delenv(name, raising=False)
+    address = "abfss://a-container@anaccount.dfs.core.windows.net"
+    assert given_settings(f"{address}/") == AzureSettings(
+        storage_account="anaccount", storage_container="a-container"
+    )
+    store = open_store(address)
+    assert isinstance(store, Adls)
+    assert store.root == address
+    assert store.uri("a/b") == f"{address}/a/b"
+
+
+@pytest.mark.parametrize("given", ["http://127.0.0.1:1", "http://127.0.0.1:1/anaccount/"])
+def test_an_emulator_of_the_environment(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", given)
+    store = open_store("abfss://a-container@anaccount.dfs.core.windows.net")
+    assert isinstance(store, Adls)
+    assert store.endpoint == "http://127.0.0.1:1"
+
+
+def test_a_lake_in_adls_has_no_cluster() -> None:
+    settings = AzureSettings(storage_account="anaccount", storage_container="a-container")
+    store = open_store(settings)
+    assert open_cluster(settings, store, temporary=False) is None
+    assert list(cluster_steps(settings)) == []
+    with pytest.raises(InvalidSettings, match="a temporary cluster is for a lake on AWS"):
+        open_cluster(settings, store, temporary=True)
 
 
 AWS = """

@@ -1,6 +1,7 @@
 """A lake from what a user says: a folder, an address, or a file of settings."""
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -10,7 +11,13 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from eventlake.errors import InvalidSettings
-from eventlake.model.lake import AwsSettings, LakeSettings, LocalSettings, lake_settings
+from eventlake.model.lake import (
+    AwsSettings,
+    AzureSettings,
+    LakeSettings,
+    LocalSettings,
+    lake_settings,
+)
 from eventlake.pipeline.finish import Lake
 from eventlake.ports import Cluster
 from eventlake.stores import Store
@@ -28,6 +35,7 @@ class Kind(NamedTuple):
 KNOWN: Mapping[type, Kind] = {
     LocalSettings: Kind("eventlake.lakes.local"),
     AwsSettings: Kind("eventlake.lakes.aws", extra="aws"),
+    AzureSettings: Kind("eventlake.lakes.azure"),
 }
 
 
@@ -77,7 +85,7 @@ def _module(settings: LakeSettings) -> Any:
 
 def given_settings(lake: str | Path | LakeSettings) -> LakeSettings:
     """The settings that a folder, an address or a file of settings stands for."""
-    if isinstance(lake, LocalSettings | AwsSettings):
+    if isinstance(lake, LakeSettings):
         return lake
     if "://" in str(lake):
         return _address(str(lake))
@@ -91,19 +99,35 @@ def _address(lake: str) -> LakeSettings:
     given = urlsplit(lake)
     if given.scheme == "file":
         return LocalSettings(path=unquote(given.path))
-    if given.scheme != "s3":
+    if given.scheme not in _WHOLE:
         raise InvalidSettings(
-            f"lake is {lake!r}: give a folder, s3://bucket, or a file of settings (.toml)"
+            f"lake is {lake!r}: give a folder, s3://bucket, {CONTAINER}, or a file of settings "
+            "(.toml)"
         )
     if given.path.strip("/"):
         raise InvalidSettings(
-            f"lake is {lake!r}: a lake is a whole bucket, s3://{given.netloc}; it keeps to four "
-            "prefixes of its own in it"
+            f"lake is {lake!r}: a lake is a whole {_WHOLE[given.scheme]}, "
+            f"{given.scheme}://{given.netloc}; it keeps to four prefixes of its own in it"
         )
+    return _bucket(lake, given.netloc) if given.scheme == "s3" else _container(lake, given.netloc)
+
+
+_WHOLE = {"s3": "bucket", "abfss": "container"}
+CONTAINER = "abfss://container@account.dfs.core.windows.net"
+
+
+def _bucket(lake: str, name: str) -> LakeSettings:
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if not region:
         raise InvalidSettings(f"lake is {lake!r}: set AWS_REGION to the bucket's region")
-    return lake_settings({"s3_bucket": given.netloc, "aws_region": region})
+    return lake_settings({"s3_bucket": name, "aws_region": region})
+
+
+def _container(lake: str, place: str) -> LakeSettings:
+    found = re.fullmatch(r"([^@]+)@([^@.]+)\.dfs\.core\.windows\.net", place)
+    if not found:
+        raise InvalidSettings(f"lake is {lake!r}: a container's address is {CONTAINER}")
+    return lake_settings({"storage_container": found[1], "storage_account": found[2]})
 
 
 def _file(path: Path) -> LakeSettings:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from eventlake.errors import InvalidSettings
 from eventlake.model.settings import explain
@@ -25,6 +25,9 @@ CONFIGURATION = r"^[\w .+-]+$"
 RELEASE = r"^emr-spark-([89]|\d{2})\.\d+\.\d+$"
 INSTANCE = r"^[a-z0-9-]+\.[a-z0-9-]+$"
 WORKSPACE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$"
+STORAGE_ACCOUNT = r"^[a-z0-9]{3,24}$"
+CONTAINER = r"^[a-z0-9]+(-[a-z0-9]+)*$"
+GUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
 
 class LocalSettings(Value):
@@ -121,10 +124,7 @@ class AwsSettings(Value):
 
     @model_validator(mode="after")
     def _optional(self) -> "AwsSettings":
-        for name, pattern in _OPTIONAL.items():
-            value = getattr(self, name)
-            if value and not re.fullmatch(pattern, value):
-                raise ValueError(f"{name} is {value!r}: it should match {pattern}")
+        _check_given(self, _OPTIONAL)
         if self.kms_key_id and self.encryption is not Encryption.SSE_KMS:
             raise ValueError(
                 f"kms_key_id is {self.kms_key_id!r}: it takes encryption = 'SSE-KMS' beside it"
@@ -160,11 +160,101 @@ _OPTIONAL = {
     "emr_security_configuration": CONFIGURATION,
 }
 
-LakeSettings = LocalSettings | AwsSettings
 
-KINDS: Mapping[str, tuple[type[LocalSettings] | type[AwsSettings], str]] = {
+def _check_given(settings: Value, patterns: Mapping[str, str]) -> None:
+    """What may be left out, and is right when it is not."""
+    for name, pattern in patterns.items():
+        value = getattr(settings, name)
+        if value and not re.fullmatch(pattern, value):
+            raise ValueError(f"{name} is {value!r}: it should match {pattern}")
+
+
+class AzureLogin(StrEnum):
+    """Who EventLake is for Azure."""
+
+    FOUND = ""
+    PRINCIPAL = "principal"
+    KEY = "key"
+    IDENTITY = "identity"
+    CLI = "cli"
+
+
+class AzureSettings(Value):
+    """A container in ADLS that the collector archives into; tables are not landed there yet."""
+
+    # The cause of a complaint is kept, and a secret in it would be too.
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    storage_account: Annotated[
+        str, Field(pattern=STORAGE_ACCOUNT, description="The storage account")
+    ]
+    storage_container: Annotated[
+        str,
+        Field(
+            pattern=CONTAINER, min_length=3, max_length=63, description="The lake's own container"
+        ),
+    ]
+    tenant_id: Annotated[
+        str, Field(description="The service principal's tenant; else `AZURE_TENANT_ID`")
+    ] = ""
+    client_id: Annotated[
+        str,
+        Field(
+            description="The service principal's id, or that of a managed identity where the "
+            "machine has several; else `AZURE_CLIENT_ID`"
+        ),
+    ] = ""
+    login: Annotated[
+        AzureLogin,
+        Field(
+            description="A service principal, an account key, the machine's or the pod's own "
+            "identity, the Azure CLI; else the first of these that has what it takes, but the CLI"
+        ),
+    ] = AzureLogin.FOUND
+    credentials_file: Annotated[
+        str,
+        Field(
+            description="A TOML file with `client_secret` or `account_key`, relative to the "
+            "settings; else `AZURE_CLIENT_SECRET` and `AZURE_STORAGE_ACCOUNT_KEY`"
+        ),
+    ] = ""
+    endpoint: Annotated[
+        str,
+        Field(
+            pattern=r"^$|^https?://[^/\s]+(/[a-z0-9]+)?$",
+            description="Of an emulator of the blob service, without the account or with it",
+        ),
+    ] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_secrets(cls, given: Any) -> Any:
+        told = [name for name in AZURE_SECRETS if name in given]
+        if told:
+            raise ValueError(
+                f"{told[0]} is no setting: put it into {AZURE_SECRETS[told[0]]}, or into the file "
+                "that credentials_file names"
+            )
+        return given
+
+    @model_validator(mode="after")
+    def _ids(self) -> "AzureSettings":
+        _check_given(self, {"tenant_id": GUID, "client_id": GUID})
+        return self
+
+
+AZURE_SECRETS: Mapping[str, str] = {
+    "client_secret": "AZURE_CLIENT_SECRET",
+    "account_key": "AZURE_STORAGE_ACCOUNT_KEY",
+}
+"""What no settings hold, and the variable of the environment that does."""
+
+LakeSettings = LocalSettings | AwsSettings | AzureSettings
+
+KINDS: Mapping[str, tuple[type[LakeSettings], str]] = {
     "local": (LocalSettings, "path"),
     "aws": (AwsSettings, "s3_bucket"),
+    "azure": (AzureSettings, "storage_account"),
 }
 """Each kind of lake by its name: its settings, and the one that tells it from the others."""
 

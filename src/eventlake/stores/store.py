@@ -162,7 +162,8 @@ class Store:
 
 
 def _object(entry: Any) -> Object:
-    return Object(entry["path"], entry["size"], entry["last_modified"], entry["e_tag"] or "")
+    mark = (entry["e_tag"] or "").strip('"')  # which a listing of Azure leaves out
+    return Object(entry["path"], entry["size"], entry["last_modified"], mark)
 
 
 def _last(paths: Iterable[str]) -> list[str]:

@@ -5,9 +5,17 @@ from typing import Any
 import pytest
 
 from eventlake.errors import InvalidSettings
-from eventlake.model.lake import AwsSettings, LocalSettings, lake_settings
+from eventlake.model.lake import (
+    AwsSettings,
+    AzureLogin,
+    AzureSettings,
+    LocalSettings,
+    lake_settings,
+)
 
 AWS = {"s3_bucket": "a-bucket", "aws_region": "eu-west-1"}
+AZURE = {"storage_account": "anaccount", "storage_container": "a-container"}
+GUID = "0a1b2c3d-1111-2222-3333-444444444444"
 
 
 def test_a_lake_on_disk() -> None:
@@ -63,7 +71,7 @@ def test_regions(region: str) -> None:
         ("kms_key_id", "k", "kms_key_id is 'k': it takes encryption = 'SSE-KMS' beside it"),
         ("catalog", "hive", "catalog is 'hive': it should be 'glue' or 'files'"),
         ("colour", "red", "colour is no setting"),
-        ("lake", "azul", "lake is 'azul': choose one of local, aws"),
+        ("lake", "azul", "lake is 'azul': choose one of local, aws, azure"),
     ],
 )
 def test_what_is_wrong_is_named(setting: str, value: Any, message: str) -> None:
@@ -76,3 +84,59 @@ def test_a_secret_is_no_setting() -> None:
     with pytest.raises(InvalidSettings, match="aws_secret_access_key is no setting") as caught:
         lake_settings({**AWS, "aws_secret_access_key": "hush"})
     assert "hush" not in str(caught.value)
+
+
+def test_a_container_with_segments_own_names() -> None:
+    given = {
+        "storageAccount": "anaccount",
+        "storageContainer": "a-container",
+        "tenantId": GUID,
+        "clientId": GUID.upper(),
+        "login": "principal",
+    }
+    assert lake_settings(given) == AzureSettings(
+        storage_account="anaccount",
+        storage_container="a-container",
+        tenant_id=GUID,
+        client_id=GUID.upper(),
+        login=AzureLogin.PRINCIPAL,
+    )
+    assert lake_settings({"lake": "azure", **AZURE}) == lake_settings(AZURE)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("storage_account", "an-account", "storage_account is 'an-account': it should match"),
+        ("storage_account", "a" * 25, "it should match"),
+        ("storage_account", "ab", "storage_account is 'ab': it should match"),
+        ("storage_container", "ab", "storage_container is 'ab': String should have at least 3"),
+        ("storage_container", "a" * 64, "String should have at most 63 characters"),
+        ("storage_container", "a--b", "storage_container is 'a--b': it should match"),
+        ("storage_container", "-ab", "storage_container is '-ab': it should match"),
+        ("storage_container", "Lake", "storage_container is 'Lake': it should match"),
+        ("tenant_id", "me", "tenant_id is 'me': it should match"),
+        ("client_id", f"{GUID}0", "it should match"),
+        ("endpoint", "localhost:10000", "endpoint is 'localhost:10000': it should match"),
+        ("login", "password", "login is 'password': it should be '', 'principal', 'key'"),
+        ("databricks_cluster_id", "x", "databricks_cluster_id is no setting"),
+    ],
+)
+def test_what_is_wrong_in_azure_is_named(setting: str, value: str, message: str) -> None:
+    with pytest.raises(InvalidSettings) as caught:
+        lake_settings({**AZURE, setting: value})
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("clientSecret", "client_secret is no setting: put it into AZURE_CLIENT_SECRET, or into"),
+        ("account_key", "account_key is no setting: put it into AZURE_STORAGE_ACCOUNT_KEY, or"),
+    ],
+)
+def test_secrets_of_azure_have_other_places(name: str, place: str) -> None:
+    with pytest.raises(InvalidSettings) as caught:
+        lake_settings({**AZURE, name: "hush"})
+    assert place in str(caught.value)
+    assert "hush" not in f"{caught.value} {caught.value.__cause__}"
