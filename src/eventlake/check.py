@@ -120,7 +120,7 @@ class Probe:
         return "an object that is there is not overwritten"
 
     def _move(self, source: str, target: str) -> str:
-        self.store.move(source, target)
+        self.store.publish(source, target)
         return "staged objects reach their place"
 
     def _delete(self, path: str) -> str:

@@ -56,12 +56,28 @@ def test_whether_it_is_there(store: Store) -> None:
     assert not store.exists("a")
 
 
-def test_a_move_may_be_repeated(store: Store) -> None:
+def test_an_object_is_published_as_often_as_it_takes(store: Store) -> None:
     store.write("stage/x", b"1")
-    store.move("stage/x", "data/x")
-    store.move("stage/x", "data/x")
+    for _ in range(2):
+        store.publish("stage/x", "data/x")
+    store.delete(["stage/x"])
+    store.publish("stage/x", "data/x")
     assert store.read("data/x") == b"1"
-    assert not store.exists("stage/x")
+
+
+def test_parts_come_in_the_order_that_they_are_asked_for(store: Store) -> None:
+    for name in "abc":
+        store.leave(name, pa.py_buffer(name.encode() * 100))
+    ranges = [("abc"[n % 3], n % 50, 1 + n % 7) for n in range(60)]
+    found = [bytes(part) for part in store.read_ranges(ranges)]
+    assert found == [path.encode() * size for path, _, size in ranges]
+
+
+def test_a_part_that_cannot_be_read_is_told(store: Store) -> None:
+    store.write("a", b"x")
+    ranges = [("a", 0, 1), ("gone", 0, 1), ("a", 0, 1)]
+    with pytest.raises(InvalidSettings, match="gone: it does not exist"):
+        list(store.read_ranges(ranges))
 
 
 def test_what_a_listing_tells(store: Store) -> None:
@@ -184,7 +200,7 @@ def test_settled_and_secured(store: Store) -> None:
         lambda store: store.open("gone"),
         lambda store: store.read_range("gone", 0, 1),
         lambda store: list(store.pieces("gone")),
-        lambda store: store.move("gone", "to"),
+        lambda store: store.publish("gone", "to"),
     ],
 )
 def test_what_is_not_there(store: Store, call: Callable[[Store], object]) -> None:

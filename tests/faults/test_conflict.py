@@ -237,7 +237,7 @@ class PublishesLate:
                 return look(store, path)
             finally:
                 for move in self.moves:
-                    store.move(move["staged"], move["final"])
+                    store.publish(move["staged"], move["final"])
                 self.moves = []
 
         return then_move

@@ -26,7 +26,7 @@ class Changes:
         self.kill_at = kill_at
 
     def __enter__(self) -> "Changes":
-        for name in ("write", "create", "move"):
+        for name in ("write", "create", "publish"):
             setattr(Disk, name, self._watched(name, getattr(Disk, name)))
         Disk.delete = self._delete(Disk.delete)  # type: ignore[method-assign]
         return self
@@ -102,9 +102,9 @@ def test_killed_before_any_change_of_the_lake(
     told = tmp_path / "told"
     assert run(killed_at_change, world.files[:2], tmp_path / "lake", -1, told) == 0
     changes = told.read_text().splitlines()
-    assert {change.split()[0] for change in changes} == {"write", "create", "move", "delete"}
+    assert {change.split()[0] for change in changes} == {"write", "create", "publish", "delete"}
     for number, change in enumerate(changes):
-        if re.match("move|write segment-stage/.*/write/", change):
+        if re.match("publish|write segment-stage/.*/write/", change):
             continue  # a step each, or one of many alike
         with subtests.test(change=change):
             lake = tmp_path / f"{number}"

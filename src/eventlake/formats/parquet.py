@@ -16,4 +16,4 @@ class ParquetFormat:
 
     def publish(self, moves: Sequence[Move]) -> None:
         for move in moves:
-            self.store.move(move.staged, move.final)
+            self.store.publish(move.staged, move.final)

@@ -65,6 +65,11 @@ class ChunkMeta(msgspec.Struct):
     drops: bytes = b""
     """The rows that are duplicates, as 32-bit integers; known after de-duplication."""
 
+    @property
+    def range(self) -> tuple[str, int, int]:
+        """Where its bytes are."""
+        return self.object, self.offset, self.size
+
 
 class IdPart(msgspec.Struct):
     """Where one bucket of a task's message ids lies."""

@@ -47,7 +47,7 @@ def dedupe_task(job: DedupeJob, bucket: int) -> bytes:
     parts = [(task, part) for task, part in job.parts if part.bucket == bucket]
     if not parts:
         return msgspec.json.encode(DedupeResult())
-    rows = np.concatenate([_rows(job.store, part) for _, part in parts])
+    rows = np.concatenate(list(_rows(job.store, [part for _, part in parts])))
     run = Ids(rows["high"], rows["low"], rows["received"])
     window = job.days * DAY
     known = _known(job, bucket, run, window)
@@ -58,11 +58,12 @@ def dedupe_task(job: DedupeJob, bucket: int) -> bytes:
     return msgspec.json.encode(result)
 
 
-def _rows(store: Store, part: IdPart) -> np.ndarray:
-    size = part.rows * ID_ROW.itemsize
-    rows = np.frombuffer(store.read_range(part.object, part.offset, size), ID_ROW).copy()
-    rows["chunk"] += part.chunk
-    return rows
+def _rows(store: Store, parts: list[IdPart]) -> Iterator[np.ndarray]:
+    ranges = [(part.object, part.offset, part.rows * ID_ROW.itemsize) for part in parts]
+    for part, data in zip(parts, store.read_ranges(ranges), strict=True):
+        rows = np.frombuffer(data, ID_ROW).copy()
+        rows["chunk"] += part.chunk
+        yield rows
 
 
 def _known(job: DedupeJob, bucket: int, run: Ids, window: int) -> Iterator[Ids]:

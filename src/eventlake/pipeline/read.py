@@ -12,13 +12,13 @@ from itertools import chain, groupby
 from operator import itemgetter
 
 import msgspec
+import pyarrow as pa
 
 from eventlake.archive import open_log
 from eventlake.kernels.lines import Damage, blocks, is_utf8
 from eventlake.kernels.route import LINE_BITS, Event, Pile, Rejected, Router, Rules
 from eventlake.model.naming import Call
 from eventlake.pipeline.chunks import Chunks, ReadJob, ReadResult, Spill
-from eventlake.stores import Store
 
 PILE = 24 << 20
 """Bytes of one table's lines that are parsed at once."""
@@ -122,8 +122,11 @@ def plan_gather(found: Iterable[ReadResult], parallelism: int) -> tuple[tuple[Sp
 def gather_task(job: GatherJob, number: int) -> bytes:
     """Make chunks of what the reading tasks spilled; the result is a `ReadResult` as JSON."""
     chunks = Chunks(job.read, len(job.read.groups) + number)
-    for batch in _batches(job.tasks[number]):
-        chunks.add(_piles(job.read.store, batch))
+    spills = job.tasks[number]
+    ranges = [(spill.object, spill.offset, spill.size) for spill in spills]
+    data = job.read.store.read_ranges(ranges)
+    for batch in _batches(spills):
+        chunks.add(_piles(batch, data))
     return msgspec.json.encode(chunks.done())
 
 
@@ -141,13 +144,12 @@ def _batches(spills: Iterable[Spill]) -> Iterator[list[Spill]]:
         yield batch
 
 
-def _piles(store: Store, batch: list[Spill]) -> Iterator[tuple[str, Call, list[Event]]]:
+def _piles(
+    batch: list[Spill], data: Iterator[pa.Buffer]
+) -> Iterator[tuple[str, Call, list[Event]]]:
+    """A batch's events by table; `data` gives what its spills hold, one after the other."""
     for (table, call), spills in groupby(batch, key=lambda spill: (spill.table, spill.call)):
-        yield table, call, [event for spill in spills for event in _events(store, spill)]
+        yield table, call, [event for _ in spills for event in _decode(next(data))]
 
 
 _decode = msgspec.msgpack.Decoder(list[Event]).decode
-
-
-def _events(store: Store, spill: Spill) -> list[Event]:
-    return _decode(store.read_range(spill.object, spill.offset, spill.size))

@@ -25,7 +25,7 @@ from eventlake.pipeline.describe import Outcome, check_balance, chunks_by_table,
 from eventlake.pipeline.evolve import Growth, evolve
 from eventlake.pipeline.finish import Finished, Lake, clean, finish
 from eventlake.pipeline.read import GatherJob, gather_task, plan_gather, read_task
-from eventlake.pipeline.tasks import run_tasks
+from eventlake.pipeline.tasks import Watch, run_tasks
 from eventlake.pipeline.write import WriteJob, WriteResult, plan_tasks, plan_units, write_task
 from eventlake.ports import Progress, Runner
 from eventlake.stores import Object
@@ -65,11 +65,12 @@ class Run:
     def tasks(self, name: str, count: int, work: Callable[[int], bytes], total: int) -> list[bytes]:
         """Run a stage's tasks on Spark, telling how many rows are through."""
 
-        def watch() -> None:
+        def look() -> None:
             with suppress(EventLakeError):  # what is wrong, the work itself will meet and tell
                 rows = _rows_in(self.lake.store.objects(f"{self.stage}/{name}"))
                 self.progress.step(name, min(rows, total), total, rows)
 
+        watch = Watch(look, 1.0 if self.lake.store.near else 5.0)  # each look lists the stage
         return run_tasks(self.runner.session(), count, work, watch)
 
     @contextmanager

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -28,12 +28,17 @@ class Spark(Protocol):
 Work = Callable[[int], bytes]
 
 DONE, REFUSED = b"+", b"-"
-LOOK = 1.0
-"""Seconds between two looks at how far the tasks are: each lists what they have written."""
 
 
-def run_tasks(spark: Spark, count: int, work: Work, watch: Callable[[], None]) -> list[bytes]:
-    """The results of all tasks; `watch` is called now and then while they run."""
+class Watch(NamedTuple):
+    """What is done now and then while tasks run, and after how many seconds."""
+
+    look: Callable[[], None]
+    every: float = 0.5
+
+
+def run_tasks(spark: Spark, count: int, work: Work, watch: Watch) -> list[bytes]:
+    """The results of all tasks."""
 
     def body(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -47,8 +52,8 @@ def run_tasks(spark: Spark, count: int, work: Work, watch: Callable[[], None]) -
         frame = spark.range(0, count, 1, count).mapInArrow(body, "task long, result binary")
         with ThreadPoolExecutor(1) as background:
             running = background.submit(frame.toArrow)
-            while not wait([running], timeout=LOOK).done:
-                watch()
+            while not wait([running], timeout=watch.every).done:
+                watch.look()
         results = running.result().sort_by("task").column("result").to_pylist()
     except EventLakeError:
         raise

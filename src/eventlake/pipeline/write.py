@@ -2,10 +2,12 @@
 
 import pickle
 import uuid
+from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -30,7 +32,7 @@ CELLS = 24 << 20
 OVERHEAD = 1 << 20
 """What a table of a few rows costs, in bytes of a large one."""
 AT_ONCE = 8
-"""Files that are made durable at a time."""
+"""Files that are put into the stage, and made durable, at a time."""
 FEW_ROWS = 500
 """Rows that are as small without dictionaries as with them."""
 
@@ -119,7 +121,7 @@ def _until(growth: Growth, chunks: list[ChunkMeta], since: int, cuts: list[int])
     return cuts[0]
 
 
-def _overlapping(chunks: list[ChunkMeta], since: int, until: int) -> tuple[ChunkMeta, ...]:
+def _overlapping(chunks: Iterable[ChunkMeta], since: int, until: int) -> tuple[ChunkMeta, ...]:
     return tuple(chunk for chunk in chunks if chunk.first < until and chunk.last >= since)
 
 
@@ -149,19 +151,48 @@ def write_task(job: WriteJob, number: int) -> bytes:
     if number == len(job.tasks):
         return msgspec.json.encode(WriteResult(quarantine=_join_quarantine(job)))
     result = WriteResult()
-    for unit in pickle.loads(job.tasks[number]):  # noqa: S301 - from our own driver
-        _write_unit(unit, job, result)
-    # All at the end, when the disk has most of them already, and several at once: one entry in
-    # the file system's journal does for all that wait.
+    units = pickle.loads(job.tasks[number])  # noqa: S301 - from our own driver
+    slices = [list(_slices(unit)) for unit in units]
+    data = job.store.read_ranges([c.range for each in slices for one in each for c in one.chunks])
     with ThreadPoolExecutor(AT_ONCE) as pool:
+        left = Left(job.store, pool)
+        for unit, each in zip(units, slices, strict=True):
+            _write_unit(unit, _Files(unit.schema.name, job, left), each, data, result)
+        left.wait(0)
+        # All at the end, when the disk has most of them already, and several at once: one entry
+        # in the file system's journal does for all that wait.
         list(pool.map(job.store.settle, [file.path for file in result.files]))
     return msgspec.json.encode(result)
 
 
-def _write_unit(unit: Unit, job: WriteJob, result: WriteResult) -> None:
-    files = _Files(unit.schema.name, job)
-    for since, until in _slices(unit):
-        parts = [part for c in unit.chunks if (part := _part(job.store, c, since, until))]
+@dataclass
+class Left:
+    """Files on their way into the stage while the next are made."""
+
+    store: Store
+    pool: ThreadPoolExecutor
+    coming: deque[Future[None]] = field(default_factory=deque)
+
+    def put(self, path: str, data: pa.Buffer) -> None:
+        self.wait(AT_ONCE)
+        self.coming.append(self.pool.submit(self.store.leave, path, data))
+
+    def wait(self, most: int) -> None:
+        """Until no more than so many are on their way; one that failed is told here."""
+        while len(self.coming) > most:
+            self.coming.popleft().result()
+
+
+def _write_unit(
+    unit: Unit,
+    files: "_Files",
+    slices: Iterable["Slice"],
+    data: Iterator[pa.Buffer],
+    result: WriteResult,
+) -> None:
+    """`data` gives the chunks of the slices, one after the other."""
+    for one in slices:
+        parts = [part for chunk in one.chunks if (part := _part(chunk, one, next(data)))]
         if not parts:
             continue
         rows = land(parts, unit.schema, len(unit.growth.added))
@@ -171,7 +202,15 @@ def _write_unit(unit: Unit, job: WriteJob, result: WriteResult) -> None:
     result.files += files.close()
 
 
-def _slices(unit: Unit) -> Iterator[tuple[int, int]]:
+class Slice(NamedTuple):
+    """Some of a unit's time, and the chunks that have rows in it."""
+
+    since: int
+    until: int
+    chunks: tuple[ChunkMeta, ...]
+
+
+def _slices(unit: Unit) -> Iterator[Slice]:
     """The unit's time in as many pieces as keep its rows within memory."""
     cells = sum(chunk.rows for chunk in unit.chunks) * len(unit.schema.columns)
     size = sum(chunk.memory for chunk in unit.chunks)
@@ -179,17 +218,14 @@ def _slices(unit: Unit) -> Iterator[tuple[int, int]]:
     since = max(unit.since, min(chunk.first for chunk in unit.chunks))
     until = min(unit.until, max(chunk.last for chunk in unit.chunks) + 1)
     ends = [since + (until - since) * piece // pieces for piece in range(pieces + 1)]
-    return pairwise(ends)
+    return (Slice(a, b, _overlapping(unit.chunks, a, b)) for a, b in pairwise(ends))
 
 
-def _part(store: Store, chunk: ChunkMeta, since: int, until: int) -> Part | None:
-    """A chunk, with its rows that are no duplicates and were received in [since, until)."""
-    if chunk.first >= until or chunk.last < since:
-        return None
-    data = store.read_range(chunk.object, chunk.offset, chunk.size)
+def _part(chunk: ChunkMeta, wanted: Slice, data: pa.Buffer) -> Part | None:
+    """A chunk, with its rows that are no duplicates and were received within the slice."""
     batch = pa.ipc.open_stream(data).read_next_batch()
     received = received_in(batch)
-    keep = (received >= since) & (received < until)
+    keep = (received >= wanted.since) & (received < wanted.until)
     keep[np.frombuffer(chunk.drops, "<i4")] = False
     return Part(batch, keep) if keep.any() else None
 
@@ -197,8 +233,8 @@ def _part(store: Store, chunk: ChunkMeta, since: int, until: int) -> Part | None
 class _Files:
     """Rows in order of receipt into one file a partition, a row group for each slice."""
 
-    def __init__(self, table: str, job: WriteJob) -> None:
-        self._table, self._job = table, job
+    def __init__(self, table: str, job: WriteJob, left: Left) -> None:
+        self._table, self._job, self._left = table, job, left
         self._written: list[Written] = []
         self._start, self._rows = 0, 0
         self._sink: pa.BufferOutputStream | None = None
@@ -232,8 +268,7 @@ class _Files:
             data = self._sink.getvalue()
             name = f"{self._table}-{uuid.uuid4().hex}-{self._rows}.parquet"
             path = f"{self._job.stage}/write/{name}"
-            with self._job.store.writing(path) as file:
-                file.write(data)
+            self._left.put(path, data)
             self._written.append(Written(self._table, self._start, path, self._rows, data.size))
             self._writer, self._rows = None, 0
         return self._written

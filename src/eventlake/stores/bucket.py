@@ -2,11 +2,14 @@
 
 import io
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields
 from datetime import timedelta
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,10 +18,12 @@ from obstore import exceptions
 
 from eventlake.errors import Unavailable
 from eventlake.stores.ranges import RangeFile
-from eventlake.stores.store import PIECE, Change, Object, Store
+from eventlake.stores.store import PIECE, Change, Object, Range, Store
 
 RETRIES: Any = {"max_retries": 12, "retry_timeout": timedelta(minutes=4)}
 TRIES = 4
+AHEAD = 6
+"""Parts of objects that are read before they are asked for."""
 BROKEN = "response body error"
 """How obstore calls an answer that ends before its end."""
 
@@ -79,19 +84,28 @@ class Bucket(Store):
             return None, "create"
         return bytes(found.bytes()), {"e_tag": found.meta["e_tag"]}
 
-    def move(self, source: str, target: str) -> None:
-        if _unbroken(partial(self._copy, source, target)):
-            self.delete([source])
+    def publish(self, staged: str, final: str) -> None:
+        """A copy: to delete each staged object by itself would take as many requests again."""
+        _unbroken(partial(self._copy, staged, final))
 
-    def _copy(self, source: str, target: str) -> bool:
-        """False when an earlier try has moved it."""
-        with self.errors("write", target):
+    def _copy(self, staged: str, final: str) -> None:
+        with self.errors("write", final):
             try:
-                self._store.copy(source, target)
-            except FileNotFoundError:
-                self._store.head(target)
-                return False
-        return True
+                self._store.copy(staged, final)
+            except FileNotFoundError:  # the stage is being removed, so an earlier try has
+                self._store.head(final)
+
+    def leave(self, path: str, data: pa.Buffer) -> None:
+        self.write(path, data)
+
+    def read_ranges(self, ranges: Iterable[Range]) -> Iterator[pa.Buffer]:
+        """Some of them are on their way before they are asked for: each is some waiting."""
+        left = iter(ranges)
+        with ThreadPoolExecutor(AHEAD) as pool:
+            coming = deque(pool.submit(self.read_range, *one) for one in islice(left, AHEAD))
+            while coming:
+                yield coming.popleft().result()
+                coming.extend(pool.submit(self.read_range, *one) for one in islice(left, 1))
 
     def delete(self, paths: Iterable[str]) -> None:
         given = list(paths)

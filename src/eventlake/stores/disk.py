@@ -61,7 +61,7 @@ class Disk(Store):
         with self.writing(part) as file:
             yield file
         self.settle(part)
-        self.move(part, path)
+        self.publish(part, path)
         self.secure(path)
 
     def _new_file(self, place: str) -> pa.NativeFile:
@@ -83,12 +83,12 @@ class Disk(Store):
                 if data is not None:
                     self._store.put(path, data)
 
-    def move(self, source: str, target: str) -> None:
-        with self.errors("move", source):
+    def publish(self, staged: str, final: str) -> None:
+        with self.errors("move", staged):
             try:
-                self._store.rename(source, target)
+                self._store.rename(staged, final)
             except FileNotFoundError:
-                self._store.head(target)
+                self._store.head(final)
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:

@@ -15,6 +15,8 @@ PIECE = 1 << 20
 """Bytes that a log is read by."""
 
 Change = Callable[[bytes | None], bytes | None]
+Range = tuple[str, int, int]
+"""A part of an object: its path, where it begins, how many bytes it has."""
 
 
 class Object(NamedTuple):
@@ -54,6 +56,11 @@ class Store:
         """A file to write piece by piece, under a name that nobody knows before it is done."""
         raise NotImplementedError
 
+    def leave(self, path: str, data: pa.Buffer) -> None:
+        """Put an object under a name that nobody knows before it is done."""
+        with self.writing(path) as file:
+            file.write(data)
+
     def placing(self, path: str) -> AbstractContextManager[pa.NativeFile]:
         """A file to write piece by piece that has its name only when it is whole, and lasts."""
         raise NotImplementedError
@@ -65,8 +72,9 @@ class Store:
         """
         raise NotImplementedError
 
-    def move(self, source: str, target: str) -> None:
-        """Bring an object to its place; nothing to do if an earlier try has."""
+    def publish(self, staged: str, final: str) -> None:
+        """Bring an object to its place, where an earlier try may have brought it; what is left of
+        it in the stage goes with the stage."""
         raise NotImplementedError
 
     def delete(self, paths: Iterable[str]) -> None:
@@ -101,6 +109,10 @@ class Store:
         """A part of an object."""
         with self.errors("read", path):
             return pa.py_buffer(self._store.get_range(path, start=start, length=size))
+
+    def read_ranges(self, ranges: Iterable[Range]) -> Iterator[pa.Buffer]:
+        """Parts of objects, in the order that they are asked for."""
+        return (self.read_range(*one) for one in ranges)
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         """Put an object in place, whole or not at all."""

@@ -85,11 +85,11 @@ class Flaky(Disk):
 
     failures: list[None] = field(default_factory=list)
 
-    def move(self, source: str, target: str) -> None:
+    def publish(self, staged: str, final: str) -> None:
         if self.failures:
             self.failures.pop()
             raise Unavailable("no route to the bucket")
-        super().move(source, target)
+        super().publish(staged, final)
 
 
 def test_an_unreachable_store_is_tried_until_it_answers(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_every_commit_since_the_plan_is_looked_at(ledger: Ledger) -> None:
 def test_an_index_file_that_its_run_has_moved_meanwhile(ledger: Ledger) -> None:
     other = commit(ledger, "1", {"a": 0}, published=False)
     mine = commit(ledger, "2", {"a": 0}, published=False)
-    ledger.store.move(other.moves[0].staged, other.moves[0].final)
+    ledger.store.publish(other.moves[0].staged, other.moves[0].final)
     with pytest.raises(Conflict):
         check_conflict(ledger.store, mine, other)
 
