@@ -10,7 +10,7 @@ import pytest
 
 from eventlake.errors import InvalidSettings
 from eventlake.lakes import open_store
-from eventlake.stores import Disk, Store
+from eventlake.stores import Disk, Range, Store
 from tests.aws.moto import Aws, aws
 from tests.azure.azurite import Azure, azure
 
@@ -68,14 +68,14 @@ def test_an_object_is_published_as_often_as_it_takes(store: Store) -> None:
 def test_parts_come_in_the_order_that_they_are_asked_for(store: Store) -> None:
     for name in "abc":
         store.leave(name, pa.py_buffer(name.encode() * 100))
-    ranges = [("abc"[n % 3], n % 50, 1 + n % 7) for n in range(60)]
+    ranges = [Range("abc"[n % 3], n % 50, 1 + n % 7) for n in range(60)]
     found = [bytes(part) for part in store.read_ranges(ranges)]
     assert found == [path.encode() * size for path, _, size in ranges]
 
 
 def test_a_part_that_cannot_be_read_is_told(store: Store) -> None:
     store.write("a", b"x")
-    ranges = [("a", 0, 1), ("gone", 0, 1), ("a", 0, 1)]
+    ranges = [Range("a", 0, 1), Range("gone", 0, 1), Range("a", 0, 1)]
     with pytest.raises(InvalidSettings, match="gone: it does not exist"):
         list(store.read_ranges(ranges))
 

@@ -20,7 +20,7 @@ from eventlake.model.naming import Call
 from eventlake.model.schema import budget_used, new_table
 from eventlake.model.settings import SourceSettings
 from eventlake.model.types import Type
-from eventlake.stores import Store
+from eventlake.stores import Range, Store
 
 BUFFER = 256 << 10
 SPLIT = 4 << 20
@@ -66,9 +66,9 @@ class ChunkMeta(msgspec.Struct):
     """The rows that are duplicates, as 32-bit integers; known after de-duplication."""
 
     @property
-    def range(self) -> tuple[str, int, int]:
+    def range(self) -> Range:
         """Where its bytes are."""
-        return self.object, self.offset, self.size
+        return Range(self.object, self.offset, self.size)
 
 
 class IdPart(msgspec.Struct):

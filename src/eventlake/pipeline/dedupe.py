@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from eventlake.kernels.dedupe import DAY, Ids, find_duplicates
 from eventlake.model.commit import IdFile
 from eventlake.pipeline.chunks import ID_ROW, ChunkMeta, IdPart, bucket_of
-from eventlake.stores import Store
+from eventlake.stores import Range, Store
 
 ROW_GROUP = 128 << 10
 
@@ -59,7 +59,7 @@ def dedupe_task(job: DedupeJob, bucket: int) -> bytes:
 
 
 def _rows(store: Store, parts: list[IdPart]) -> Iterator[np.ndarray]:
-    ranges = [(part.object, part.offset, part.rows * ID_ROW.itemsize) for part in parts]
+    ranges = [Range(part.object, part.offset, part.rows * ID_ROW.itemsize) for part in parts]
     for part, data in zip(parts, store.read_ranges(ranges), strict=True):
         rows = np.frombuffer(data, ID_ROW).copy()
         rows["chunk"] += part.chunk

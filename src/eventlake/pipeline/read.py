@@ -19,6 +19,7 @@ from eventlake.kernels.lines import Damage, blocks, is_utf8
 from eventlake.kernels.route import LINE_BITS, Event, Pile, Rejected, Router, Rules
 from eventlake.model.naming import Call
 from eventlake.pipeline.chunks import Chunks, ReadJob, ReadResult, Spill
+from eventlake.stores import Range
 
 PILE = 24 << 20
 """Bytes of one table's lines that are parsed at once."""
@@ -123,7 +124,7 @@ def gather_task(job: GatherJob, number: int) -> bytes:
     """Make chunks of what the reading tasks spilled; the result is a `ReadResult` as JSON."""
     chunks = Chunks(job.read, len(job.read.groups) + number)
     spills = job.tasks[number]
-    ranges = [(spill.object, spill.offset, spill.size) for spill in spills]
+    ranges = [Range(spill.object, spill.offset, spill.size) for spill in spills]
     data = job.read.store.read_ranges(ranges)
     for batch in _batches(spills):
         chunks.add(_piles(batch, data))

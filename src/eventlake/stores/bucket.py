@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import fields
 from datetime import timedelta
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,13 +16,17 @@ import pyarrow as pa
 from obstore import exceptions
 
 from eventlake.errors import Unavailable
-from eventlake.stores.ranges import RangeFile
-from eventlake.stores.store import PIECE, Change, Object, Range, Store
+from eventlake.stores.ranges import Range, RangeFile, merged, windows
+from eventlake.stores.store import PIECE, Change, Object, Store
 
 RETRIES: Any = {"max_retries": 12, "retry_timeout": timedelta(minutes=4)}
 TRIES = 4
 AHEAD = 6
-"""Parts of objects that are read before they are asked for."""
+"""Requests for parts of objects that are under way at a time."""
+WINDOW = 16 << 20
+"""Bytes of parts that are asked for at once."""
+GAP = 64 << 10
+"""Bytes that are rather read in vain than asked for around."""
 BROKEN = "response body error"
 """How obstore calls an answer that ends before its end."""
 
@@ -99,13 +102,15 @@ class Bucket(Store):
         self.write(path, data)
 
     def read_ranges(self, ranges: Iterable[Range]) -> Iterator[pa.Buffer]:
-        """Some of them are on their way before they are asked for: each is some waiting."""
-        left = iter(ranges)
+        """Neighbours in one request, and the next ones on their way before they are asked for."""
         with ThreadPoolExecutor(AHEAD) as pool:
-            coming = deque(pool.submit(self.read_range, *one) for one in islice(left, AHEAD))
-            while coming:
-                yield coming.popleft().result()
-                coming.extend(pool.submit(self.read_range, *one) for one in islice(left, 1))
+            coming: deque[_Window] = deque()
+            for window in windows(ranges, WINDOW):
+                coming.append(_Window(self, pool, window))
+                if len(coming) > 1:
+                    yield from coming.popleft().parts()
+            for last in coming:
+                yield from last.parts()
 
     def delete(self, paths: Iterable[str]) -> None:
         given = list(paths)
@@ -139,6 +144,20 @@ class Bucket(Store):
 
     def prune(self, folder: str) -> None:
         """A bucket has no folders."""
+
+
+class _Window:
+    """Some parts of objects, on their way."""
+
+    def __init__(self, store: Bucket, pool: ThreadPoolExecutor, ranges: list[Range]) -> None:
+        self._ranges, self._within = ranges, merged(ranges, GAP)
+        wholes = dict.fromkeys(self._within.values())
+        self._coming = {whole: pool.submit(store.read_range, *whole) for whole in wholes}
+
+    def parts(self) -> Iterator[pa.Buffer]:
+        for one in self._ranges:
+            whole = self._within[one]
+            yield self._coming[whole].result().slice(one.start - whole.start, one.size)
 
 
 def _unbroken(work: Callable[[], T]) -> T:

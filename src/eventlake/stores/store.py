@@ -10,13 +10,12 @@ from obstore import exceptions
 from pyarrow.fs import FileSystem
 
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings, Unavailable
+from eventlake.stores.ranges import Range
 
 PIECE = 1 << 20
 """Bytes that a log is read by."""
 
 Change = Callable[[bytes | None], bytes | None]
-Range = tuple[str, int, int]
-"""A part of an object: its path, where it begins, how many bytes it has."""
 
 
 class Object(NamedTuple):
