@@ -5,13 +5,16 @@ import eventlake
 eventlake.load(["raw/"], lake="./lake", settings=eventlake.source_settings(source="web"))
 eventlake.sync("web", lake="./lake")  # what `eventlake serve` has archived since
 eventlake.open_lake("./lake").query("select count(*) from web.order_completed")
+eventlake.check("aws.toml")  # a lake is a folder, s3://bucket, or a file of settings
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from eventlake.adoption import adopt
     from eventlake.api import Lake, LoadResult, load, open_lake, sync
+    from eventlake.checks import check
     from eventlake.errors import EventLakeError
     from eventlake.model.settings import SourceSettings, source_settings
 
@@ -20,6 +23,8 @@ __all__ = [
     "Lake",
     "LoadResult",
     "SourceSettings",
+    "adopt",
+    "check",
     "load",
     "open_lake",
     "source_settings",
@@ -27,6 +32,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "adopt": "eventlake.adoption",
+    "check": "eventlake.checks",
     "EventLakeError": "eventlake.errors",
     "SourceSettings": "eventlake.model.settings",
     "source_settings": "eventlake.model.settings",

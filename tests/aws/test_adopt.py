@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 import eventlake.api
-from eventlake.adopt import adopt
+from eventlake.adoption import adopt
 from eventlake.api import open_lake, sync
 from eventlake.errors import InvalidSettings
 from tests import lakes

@@ -16,6 +16,8 @@ def test_what_is_public() -> None:
         "Lake",
         "LoadResult",
         "SourceSettings",
+        "adopt",
+        "check",
         "load",
         "open_lake",
         "source_settings",

@@ -272,7 +272,7 @@ def adopt(
     Paths, schemas and partitions stay as they are. The message ids of the last days are read from
     the tables, and the next sync appends to them.
     """
-    from eventlake.adopt import adopt as adopted
+    from eventlake.adoption import adopt as adopted
 
     found = adopted(source.source, lake=lake, changes=source.changes(context))
     show.answer(found, as_json, show.adopted)
@@ -285,7 +285,7 @@ def check(lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
     Settings, credentials, each prefix, the catalog: each is used for real, and put back. What
     fails is told with what to mend, and the exit code is 1.
     """
-    from eventlake.check import check as checked
+    from eventlake.checks import check as checked
 
     found = checked(lake)
     show.answer(found, as_json, show.checks)

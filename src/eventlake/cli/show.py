@@ -20,9 +20,9 @@ from eventlake.errors import InvalidSettings
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from eventlake.adopt import Adopted
+    from eventlake.adoption import Adopted
     from eventlake.api import LoadResult, TableInfo
-    from eventlake.check import Check
+    from eventlake.checks import Check
     from eventlake.collect.server import Ready
     from eventlake.model.commit import Counts, TableCommit
     from eventlake.model.schema import Column
