@@ -106,7 +106,7 @@ REQUESTS = [
     Request("PutObject segment-data/ledger/web/0"),
     Request("PutObject segment-data/ledger/web/0", after=True),
     Request("CopyObject segment-data/data", 2, after=True),
-    Request("DeleteObjects segment-stage/.*/write/", 2),
+    Request("CopyObject segment-data/data", 4),
     Request("CreateDatabase database/web", after=True),
     Request("CreateTable table/web/", 2, after=True),
     Request("BatchCreatePartition table/web/", 2),
