@@ -61,6 +61,8 @@ class Adopted(Value):
     """Message ids that are known."""
     logs: int
     """Raw logs that count as loaded."""
+    message: str = ""
+    """What is left for the next sync, and why."""
 
 
 def adopt(
@@ -208,6 +210,7 @@ def _take_over(taking: Taking) -> Adopted:
         since=str(since),
         ids=sum(file.rows for file in ids),
         logs=len(logs),
+        message=finished.problems.first[0] if finished.problems.first else "",
     )
 
 
@@ -250,10 +253,9 @@ def _table(taking: Taking, table: CatalogTable) -> TableCommit:
     """The table as the catalog has it; standard columns that it lacks come at its end."""
     call = _call(table.name, taking.settings)
     standard = new_table(table.name, call, taking.settings.naming).columns
-    known = {column.name for column in table.columns}
-    columns = (*table.columns, *(column for column in standard if column.name not in known))
-    schema = TableSchema(name=table.name, call=call, columns=columns)
-    return TableCommit(table=schema, counts=Counts(), adopted=True)
+    added = table.lacks(standard)
+    schema = TableSchema(name=table.name, call=call, columns=table.columns + added)
+    return TableCommit(table=schema, counts=Counts(), new_columns=added, adopted=True)
 
 
 def _call(name: str, settings: SourceSettings) -> Call:

@@ -13,6 +13,8 @@ from eventlake.api import open_lake, sync
 from eventlake.errors import InvalidSettings
 from tests import lakes
 from tests.aws.moto import Aws
+from tests.aws.proxy import Proxy
+from tests.aws.rules import Denied
 from tests.aws.segments import COLUMNS, DATABASE, SOURCE_ID, SegmentLake, event
 
 OLD = [event(number, f"2026-10-{number:02}T10:00:00Z") for number in range(1, 11)]
@@ -71,6 +73,32 @@ def test_what_was_there_stays_where_it_was(lake: SegmentLake) -> None:
     assert names[: len(COLUMNS)] == list(COLUMNS)
     assert {"coupon", "sent_at", "project_id"} <= set(names[len(COLUMNS) :])
     assert table["Parameters"]["made_by"] == "segment"
+
+
+def test_standard_columns_that_the_table_lacks_are_there_with_the_adoption(
+    lake: SegmentLake,
+) -> None:
+    """A sync registers what is new to it, and these are not: nobody would see them in its files."""
+    adopted(lake)
+    glue = lake.aws.client("glue")
+    wanted = {"sent_at", "original_timestamp", "channel", "version", "project_id"}
+    table = glue.get_table(DatabaseName=DATABASE, Name=lake.table)["Table"]
+    partitions = glue.get_partitions(DatabaseName=DATABASE, TableName=lake.table)["Partitions"]
+    for found in (table, *partitions):
+        names = [column["Name"] for column in found["StorageDescriptor"]["Columns"]]
+        assert names[: len(COLUMNS)] == list(COLUMNS)
+        assert set(names[len(COLUMNS) :]) == wanted
+
+
+def test_an_adoption_that_may_not_change_the_catalog_says_so(
+    lake: SegmentLake, proxy: Proxy
+) -> None:
+    with proxy.ruled(Denied("glue:UpdateTable")):
+        found = adopted(lake)
+    assert "grant glue:UpdateTable" in found.message
+    assert synced(lake).status == "finished"
+    table = lake.aws.client("glue").get_table(DatabaseName=DATABASE, Name=lake.table)["Table"]
+    assert "project_id" in [one["Name"] for one in table["StorageDescriptor"]["Columns"]]
 
 
 def test_new_rows_have_the_types_that_the_table_has(lake: SegmentLake) -> None:

@@ -101,6 +101,8 @@ def adopted(found: "Adopted") -> None:
     write(f"{found.ids:,} message ids since {found.since} are known")
     write(f"{found.logs:,} raw logs of the days before count as loaded")
     write(f"next: eventlake sync --source {found.source}")
+    if found.message:
+        remark(f"warning: {found.message}; the next sync tries again")
 
 
 # A check
