@@ -94,7 +94,7 @@ class Probe:
         self.tried(f"read {place}", partial(self._read, path))
         if place == STAGE:
             self.tried("write once", partial(self._write_once, path))
-            self.tried("publish", partial(self._move, path, f"segment-data/{self.mark}/probe"))
+            self.tried("publish", partial(self._publish, path, f"segment-data/{self.mark}/probe"))
         self.tried(f"delete {place}", partial(self._delete, path))
 
     def _list(self, place: str) -> str:
@@ -119,8 +119,8 @@ class Probe:
             )
         return "an object that is there is not overwritten"
 
-    def _move(self, source: str, target: str) -> str:
-        self.store.publish(source, target)
+    def _publish(self, staged: str, final: str) -> str:
+        self.store.publish(staged, final)
         return "staged objects reach their place"
 
     def _delete(self, path: str) -> str:

@@ -20,6 +20,7 @@ from eventlake.kernels.route import LINE_BITS, Event, Pile, Rejected, Router, Ru
 from eventlake.model.naming import Call
 from eventlake.pipeline.chunks import Chunks, ReadJob, ReadResult, Spill
 from eventlake.stores import Range
+from eventlake.stores.ranges import windows
 
 PILE = 24 << 20
 """Bytes of one table's lines that are parsed at once."""
@@ -126,23 +127,9 @@ def gather_task(job: GatherJob, number: int) -> bytes:
     spills = job.tasks[number]
     ranges = [Range(spill.object, spill.offset, spill.size) for spill in spills]
     data = job.read.store.read_ranges(ranges)
-    for batch in _batches(spills):
+    for batch in windows(spills, PILE):
         chunks.add(_piles(batch, data))
     return msgspec.json.encode(chunks.done())
-
-
-def _batches(spills: Iterable[Spill]) -> Iterator[list[Spill]]:
-    """As many spills at a time as a pile may hold."""
-    batch: list[Spill] = []
-    held = 0
-    for spill in spills:
-        if batch and held + spill.size > PILE:
-            yield batch
-            batch, held = [], 0
-        batch.append(spill)
-        held += spill.size
-    if batch:
-        yield batch
 
 
 def _piles(

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 Read = Callable[[int, int], bytes]
 """The bytes from a start, so many."""
@@ -20,11 +20,21 @@ class Range(NamedTuple):
         return self.start + self.size
 
 
-def windows(ranges: Iterable[Range], most: int) -> Iterator[list[Range]]:
-    """Ranges in their order, as many at a time as make so many bytes, at least one."""
-    window: list[Range] = []
+class Sized(Protocol):
+    """Something of so many bytes."""
+
+    @property
+    def size(self) -> int: ...
+
+
+T = TypeVar("T", bound=Sized)
+
+
+def windows(things: Iterable[T], most: int) -> Iterator[list[T]]:
+    """Things in their order, as many at a time as make so many bytes, at least one."""
+    window: list[T] = []
     held = 0
-    for one in ranges:
+    for one in things:
         if window and held + one.size > most:
             yield window
             window, held = [], 0
