@@ -216,7 +216,7 @@ def test_a_temporary_cluster_is_as_asked_and_ends_with_its_run(loads: Loads) -> 
         wait_until(lambda: bool(clusters(loads.aws)))
         (made,) = clusters(loads.aws)
         step = wait_for_step(loads.aws, made["Id"])
-        assert made["ReleaseLabel"] == "emr-spark-8.0.0"
+        assert made["ReleaseLabel"] == "emr-spark-8.1.0"
         assert made["LogUri"] == f"s3://{loads.aws.bucket}/logs/"
         assert made["SecurityConfiguration"] == "imds-v2"
         tags = {tag["Key"]: tag["Value"] for tag in made["Tags"]}

@@ -1,16 +1,11 @@
 """Segment's own SDKs send every call to a running collector; what they were told arrives."""
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -18,6 +13,7 @@ import pytest
 from eventlake import api
 from eventlake.cli.main import main
 from eventlake.model.types import timestamp
+from tests import npm
 from tests.collect.flaky import flaky
 from tests.collect.servers import KEY, archived, serving
 
@@ -57,30 +53,7 @@ def many(count: int) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def packages() -> Path:
-    """Segment's SDKs for JavaScript, installed once into a cache that is not the repository's."""
-    caches = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "eventlake-tests"
-    folder = caches / sha256(" ".join(PACKAGES).encode()).hexdigest()[:12]
-    problem = None if folder.is_dir() and shutil.which("node") else install(folder)
-    if problem and os.environ.get("CI") == "true":
-        pytest.fail(f"Segment's SDKs for JavaScript are needed in CI: {problem}")
-    if problem:
-        pytest.skip(f"Segment's SDKs for JavaScript cannot be had here: {problem}")
-    return folder
-
-
-def install(folder: Path) -> str | None:
-    """Why it cannot be; a folder of that name is always a whole one."""
-    if not (shutil.which("node") and shutil.which("npm")):
-        return "there is no node or no npm"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as new:
-        command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", new, *PACKAGES]
-        npm = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
-        if npm.returncode:
-            return npm.stderr
-        with suppress(OSError):  # another run was first
-            Path(new).rename(folder)
-    return None
+    return npm.packages("Segment's SDK for JavaScript", *PACKAGES)
 
 
 def run(command: list[str], calls: Path, wanted: list[dict[str, Any]]) -> None:

@@ -90,7 +90,7 @@ class AwsSettings(Value):
     emr_release_label: Annotated[
         str,
         Field(pattern=RELEASE, description="The EMR release of temporary clusters, with Spark 4"),
-    ] = "emr-spark-8.0.0"
+    ] = "emr-spark-8.1.0"
     emr_instance_type: Annotated[
         str,
         Field(pattern=INSTANCE, description="The instance type of temporary clusters"),
