@@ -29,6 +29,10 @@ SLICE = 64 << 20
 """Bytes of chunks in memory whose rows are cast and sorted at once."""
 CELLS = 24 << 20
 """And cells: a wide table's empty ones take room too."""
+TASK = 2 * UNIT
+"""Bytes that a task writes at most: one that is lost is done again."""
+LEAST = 12
+"""Parts of each core's work: a task that is smaller costs more to hand out than it levels."""
 OVERHEAD = 1 << 20
 """What a table of a few rows costs, in bytes of a large one."""
 AT_ONCE = 8
@@ -133,16 +137,22 @@ def _halved(unit: Unit) -> Iterator[Unit]:
 
 
 def plan_tasks(units: Iterable[Unit], parallelism: int) -> tuple[tuple[Unit, ...], ...]:
-    """Units in tasks of about equal size, neighbours together, the largest tasks first."""
+    """Units in tasks, neighbours together, the largest tasks first.
+
+    Each takes a share of what is left: the last ones are small, and no core waits long for them.
+    """
     sizes = [(unit, unit.bytes + OVERHEAD) for unit in units]
-    target = min(UNIT, sum(size for _, size in sizes) // (4 * parallelism) + 1)
+    left = sum(size for _, size in sizes)
+    least = left // (LEAST * parallelism)
     tasks: list[tuple[int, list[Unit]]] = [(0, [])]
     for unit, size in sizes:
         held, task = tasks[-1]
-        if task and held + size > target:
+        share = min(TASK, max(least, (left + held) // (2 * parallelism)))
+        if task and held + size > share:
             tasks.append((size, [unit]))
         else:
             tasks[-1] = (held + size, [*task, unit])
+        left -= size
     return tuple(tuple(task) for _, task in sorted(tasks, key=lambda one: -one[0]) if task)
 
 

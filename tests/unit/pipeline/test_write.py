@@ -21,7 +21,9 @@ from eventlake.pipeline.chunks import ChunkMeta, ReadResult
 from eventlake.pipeline.evolve import Growth, evolve
 from eventlake.pipeline.read import read_task
 from eventlake.pipeline.write import (
+    LEAST,
     OVERHEAD,
+    TASK,
     UNIT,
     Unit,
     WriteJob,
@@ -82,8 +84,20 @@ def test_tasks_have_every_unit_once_and_the_largest_comes_first(
     sizes = [sum(unit.bytes + OVERHEAD for unit in task) for task in tasks]
     assert sizes == sorted(sizes, reverse=True)
     assert all(tasks)
-    target = min(UNIT, sum(sizes) // (4 * parallelism) + 1)
-    assert all(len(task) == 1 or size <= target for task, size in zip(tasks, sizes, strict=True))
+    largest = min(TASK, sum(sizes) // (2 * parallelism))
+    assert all(len(task) == 1 or size <= largest for task, size in zip(tasks, sizes, strict=True))
+
+
+def test_tasks_become_smaller_so_that_no_core_waits_long_for_the_last() -> None:
+    units = [
+        unit
+        for number in range(400)
+        for unit in plan_units(GROWTH, [chunk(number, 0, HOUR - 1, 100_000)], BY_HOUR)
+    ]
+    counts = [len(task) for task in plan_tasks(units, 2)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > 4 * counts[-1]
+    assert counts[-2] == 400 // (LEAST * 2)
 
 
 def test_no_units_no_tasks() -> None:
