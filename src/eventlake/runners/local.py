@@ -88,9 +88,9 @@ def _start_jvm(conf: Any, log: Path) -> None:
 
 
 def _warm_up(session: "SparkSession", master: str) -> None:
-    """Have the Python workers up before a run asks for them."""
+    """Have the Python workers up before a run asks for them, by a job of the kind that follows."""
     workers = local_cores(master) or 1
-    session.range(0, workers, 1, workers).mapInArrow(lambda batches: batches, "id long").count()
+    session.range(0, workers, 1, workers).mapInArrow(lambda batches: batches, "id long").toArrow()
 
 
 def local_cores(master: str) -> int | None:
