@@ -8,17 +8,19 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from eventlake.model.naming import Call
-from eventlake.pipeline import read
+from eventlake.pipeline import chunks, read
 from eventlake.pipeline.chunks import ID_ROW, ReadJob, ReadResult, Spill
 from eventlake.pipeline.read import GatherJob, gather_task, plan_gather, read_task
 from tests.unit.pipeline.jobs import read_job
 
 FILES, EVENTS, RARE = 4, 60, 9
+HOUR = 3_600_000_000
 
 
 def line(number: int) -> str:
@@ -81,6 +83,27 @@ def test_what_they_have_enough_of_they_read_themselves(
     assert rows(read_first).keys() == {"common"}
     assert rows(gathered).keys() == {"rare_0", "rare_1"}
     assert rows([*read_first, *gathered]) == wanted()
+
+
+@pytest.mark.parametrize("compression", [None, "lz4"])
+def test_a_chunk_tells_what_it_takes_in_memory(job: ReadJob, compression: str | None) -> None:
+    alone = replace(job, groups=(range(FILES),), compression=compression)
+    (common,) = (one for one in run(alone)[0][0].chunks if one.table == "common")
+    batch = pa.ipc.open_stream(job.store.read_range(*common.range)).read_next_batch()
+    assert batch.nbytes <= common.memory <= 2 * batch.nbytes
+
+
+def test_a_large_chunk_is_cut_by_partition(job: ReadJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = replace(job, groups=(range(FILES),))
+    whole = sum(chunk.memory for chunk in run(alone)[0][0].chunks if chunk.table == "common")
+    for split, wanted_chunks in ((whole, 1), (whole - 1, 3)):
+        monkeypatch.setattr(chunks, "SPLIT", split)
+        read_first, _ = run(alone)
+        found = [one for one in read_first[0].chunks if one.table == "common"]
+        assert len(found) == wanted_chunks
+        assert rows(read_first) == wanted()
+    hours = [(one.first // HOUR, one.last // HOUR) for one in found]
+    assert all(first == last for first, last in hours)
 
 
 def test_a_task_that_is_alone_leaves_nothing(job: ReadJob) -> None:

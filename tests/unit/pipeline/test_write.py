@@ -40,7 +40,7 @@ BY_HOUR = DatePartition.DAY_HOUR
 
 
 def chunk(number: int, first: int, last: int, size: int) -> ChunkMeta:
-    return ChunkMeta("t", Call.TRACK, f"o{number}", 0, size, 10, first, last, [])
+    return ChunkMeta("t", Call.TRACK, f"o{number}", 0, size, 10, first, last)
 
 
 @st.composite
@@ -95,9 +95,21 @@ def test_tasks_become_smaller_so_that_no_core_waits_long_for_the_last() -> None:
         for unit in plan_units(GROWTH, [chunk(number, 0, HOUR - 1, 100_000)], BY_HOUR)
     ]
     counts = [len(task) for task in plan_tasks(units, 2)]
-    assert counts == sorted(counts, reverse=True)
+    assert counts[:3] == [400 // 4, 300 // 4, 225 // 4]
     assert counts[0] > 4 * counts[-1]
+    assert counts == sorted(counts, reverse=True)
     assert counts[-2] == 400 // (LEAST * 2)
+
+
+def test_no_task_writes_more_than_is_to_be_done_again_when_it_is_lost() -> None:
+    units = [
+        unit
+        for number in range(40)
+        for unit in plan_units(GROWTH, [chunk(number, 0, HOUR - 1, UNIT // 2)], BY_HOUR)
+    ]
+    tasks = plan_tasks(units, 2)
+    assert max(sum(unit.bytes + OVERHEAD for unit in task) for task in tasks) <= TASK
+    assert len(tasks[0]) == 3
 
 
 def test_no_units_no_tasks() -> None:
@@ -185,10 +197,16 @@ def test_a_unit_in_slices_gives_the_same_rows(
     store, results = read
     whole = rows_of(store, write_all(store, results))
     monkeypatch.setattr(module, "SLICE", 1 << 12)
-    sliced = rows_of(store, write_all(store, results))
+    written = write_all(store, results)
+    assert row_groups(store, written) > 2 * len(whole)
+    sliced = rows_of(store, written)
     for start, (table,) in whole.items():
         rows = [row for part in sliced[start] for row in filled(part)]
         assert rows == filled(table)
+
+
+def row_groups(store: Store, written: WriteResult) -> int:
+    return sum(pq.ParquetFile(store.open(file.path)).num_row_groups for file in written.files)
 
 
 def filled(table: pa.Table) -> list[dict[str, Any]]:
