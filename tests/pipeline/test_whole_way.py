@@ -65,3 +65,32 @@ def check(lake: Path, oracle: Oracle, partitions: tuple[str, ...]) -> None:
         ours = Counter(comparable(row, ()) for row in rows)
         theirs = Counter(comparable(row, partitions) for row in state.rows)
         assert ours == theirs, difference(table, ours, theirs)
+
+
+WAYS = {"one task": (1, read.FEW), "two tasks": (2, 0), "two tasks and a gathering": (2, read.FEW)}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_duplicates_tell_of_columns_whichever_way_they_go(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the second load lands, and its column is made."""
+    parallelism, few = WAYS[way]
+    monkeypatch.setattr(lakes.Inline, "parallelism", parallelism)
+    monkeypatch.setattr(read, "FEW", few)
+    settings, lake = source_settings(source="web"), tmp_path / "lake"
+    for folder, properties in ((tmp_path / "a", '{"n":1}'), (tmp_path / "b", '{"n":1,"late":2}')):
+        folder.mkdir()
+        for file in range(2):
+            lines = [
+                f'{{"type":"track","event":"E","messageId":"m{n}","properties":{properties},'
+                f'"receivedAt":"2026-11-01T0{n % 3}:00:00Z"}}'
+                for n in range(file * 5, file * 5 + 5)
+            ]
+            (folder / f"{file}.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+        done = lakes.load([folder], lake, settings=settings)
+    assert (done.counts.landed, done.counts.duplicates) == (0, 10)
+    found = lakes.assert_well(lake)
+    assert found.rows == 10
+    columns, *_ = found.catalog["e"]
+    assert "late" in {column["name"] for column in columns}
