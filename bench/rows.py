@@ -1,8 +1,8 @@
 """The rows of the result: which tool, on which events, how often, and what came out."""
 
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -54,19 +54,38 @@ class Row:
         return median(values) * scale if values else None
 
 
-def make_row(name: str, events: int, repeat: int) -> Row:
-    """Run one row of the table; a tool that fails gives a row that says so."""
-    label, given, again = _RECIPES[name]
-    events_of_row = given(events)
-    events_of_row.warm()
-    try:
-        return Row(name, label, events_of_row, tuple(again(events_of_row, repeat)))
-    except BenchError as problem:
-        return Row(name, label, events_of_row, error=str(problem))
+class Making:
+    """A row in the making, a run at a time: runs of all rows alternate, so that a slow quarter of
+    an hour of the machine is one for all of them."""
+
+    def __init__(self, name: str, events: int) -> None:
+        label, given, again = _RECIPES[name]
+        self.row = Row(name, label, given(events))
+        self._again = again(self.row.events)
+
+    def run(self) -> Row:
+        """Run it once more; a tool that fails gives a row that says so, and is not run again."""
+        if self.row.error:
+            return self.row
+        self.row.events.warm()
+        try:
+            self.row = replace(self.row, runs=(*self.row.runs, next(self._again)))
+        except BenchError as problem:
+            self.row = replace(self.row, runs=(), error=str(problem))
+        return self.row
+
+    def close(self) -> None:
+        """Remove what was kept for the next run."""
+        self._again.close()
 
 
-def _loads(events: Workload, repeat: int) -> list[Timed]:
-    return [_load_fresh(events) for _ in range(repeat)]
+Again = Generator[Timed]
+"""Runs a tool each time it is asked."""
+
+
+def _loads(events: Workload) -> Again:
+    while True:
+        yield _load_fresh(events)
 
 
 def _load_fresh(events: Workload) -> Timed:
@@ -74,11 +93,12 @@ def _load_fresh(events: Workload) -> Timed:
         return load(events, folder / "lake")
 
 
-def _conversions(tool: str, events: Workload, repeat: int) -> list[Timed]:
-    return [convert(tool, events) for _ in range(repeat)]
+def _conversions(tool: str, events: Workload) -> Again:
+    while True:
+        yield convert(tool, events)
 
 
-def _second_loads(events: Workload, repeat: int) -> list[Timed]:
+def _second_loads(events: Workload) -> Again:
     """Each into its own copy of a lake that has landed much before."""
     from bench import index
 
@@ -86,7 +106,8 @@ def _second_loads(events: Workload, repeat: int) -> list[Timed]:
         first = workload(events.distinct)
         load(first, folder / "lake")
         index.grow(folder / "lake", SOURCE, ids=INDEX_IDS * events.distinct - first.distinct)
-        return [_load_into_copy(events, folder / "lake", folder / "copy") for _ in range(repeat)]
+        while True:
+            yield _load_into_copy(events, folder / "lake", folder / "copy")
 
 
 def _load_into_copy(events: Workload, lake: Path, copy: Path) -> Timed:
@@ -97,17 +118,18 @@ def _load_into_copy(events: Workload, lake: Path, copy: Path) -> Timed:
         shutil.rmtree(copy)
 
 
-def _bucket_loads(events: Workload, repeat: int) -> list[Timed]:
+def _bucket_loads(events: Workload) -> Again:
     from bench import bucket
 
-    return [bucket.load(events) for _ in range(repeat)]
+    while True:
+        yield bucket.load(events)
 
 
 def _tenth(events: int) -> Workload:
     return tenth_of(workload(events))
 
 
-Recipe = tuple[str, Callable[[int], Workload], Callable[[Workload, int], list[Timed]]]
+Recipe = tuple[str, Callable[[int], Workload], Callable[[Workload], Again]]
 
 _RECIPES: dict[str, Recipe] = {
     "eventlake": ("eventlake load", workload, _loads),

@@ -2,11 +2,12 @@
 
 import argparse
 from collections.abc import Sequence
+from contextlib import ExitStack, closing
 
 from rich.console import Console
 
 from bench import show
-from bench.rows import STEPS, make_row
+from bench.rows import STEPS, Making, Row
 from bench.targets import Rows
 
 
@@ -14,11 +15,16 @@ def main(given: Sequence[str] | None = None) -> int:
     """Run what is asked for, show it and write it; 1 when a tool failed."""
     asked = _options(given)
     console = Console()
-    rows: Rows = {}
-    for name in _row_names(asked.only):
-        with console.status(f"{name} …"):
-            rows[name] = make_row(name, asked.events, asked.repeat)
-        console.print(f"{rows[name].label}: {_outcome(rows, name)}", highlight=False)
+    with ExitStack() as held:
+        makings = [
+            held.enter_context(closing(Making(name, asked.events)))
+            for name in _row_names(asked.only)
+        ]
+        for making in makings * asked.repeat:
+            with console.status(f"{making.row.label} …"):
+                row = making.run()
+            console.print(f"{row.label}: {_outcome(row)}", highlight=False)
+    rows: Rows = {making.row.name: making.row for making in makings}
     show.show(console, rows)
     show.write(rows, asked.events, asked.repeat)
     return int(any(row.error for row in rows.values()))
@@ -47,6 +53,6 @@ def _row_names(steps: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(row for step in STEPS if step in steps for row in STEPS[step]))
 
 
-def _outcome(rows: Rows, name: str) -> str:
-    seconds = rows[name].seconds
-    return "failed" if seconds is None else f"{seconds:.1f} s"
+def _outcome(row: Row) -> str:
+    """What the run that was the last gave."""
+    return "failed" if row.error else f"{row.runs[-1].seconds * row.events.scale:.1f} s"
