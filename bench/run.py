@@ -16,10 +16,11 @@ def main(given: Sequence[str] | None = None) -> int:
     asked = _options(given)
     console = Console()
     with ExitStack() as held:
-        makings = [
-            held.enter_context(closing(Making(name, asked.events)))
-            for name in _row_names(asked.only)
-        ]
+        with console.status("the events …"):
+            makings = [
+                held.enter_context(closing(Making(name, asked.events)))
+                for name in _row_names(asked.only)
+            ]
         for making in makings * asked.repeat:
             with console.status(f"{making.row.label} …"):
                 row = making.run()

@@ -6,6 +6,7 @@ import pytest
 
 from eventlake.kernels.dedupe import DAY, Ids, find_duplicates, hash_ids
 from eventlake.model.commit import IdFile
+from eventlake.model.naming import Call
 from eventlake.pipeline import dedupe as module
 from eventlake.pipeline.chunks import ID_ROW, ChunkMeta, IdPart, bucket_of
 from eventlake.pipeline.dedupe import (
@@ -108,7 +109,7 @@ def test_the_duplicates_of_a_run_whatever_the_buckets(store: Store, buckets: int
 
 
 def meta(number: int) -> ChunkMeta:
-    return ChunkMeta("t", "track", f"o{number}", 0, 1, 150, 0, 1, [])
+    return ChunkMeta("t", Call.TRACK, f"o{number}", 0, 1, 150, 0, 1)
 
 
 def test_an_index_file_out_of_the_window_is_not_opened(store: Store) -> None:
