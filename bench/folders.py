@@ -1,21 +1,28 @@
 """Where the benchmark keeps its files: all below `bench/data`, which git ignores."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import shutil
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import gettempdir, mkdtemp
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "bench" / "data"
 RESULTS = ROOT / "bench" / "results.json"
 
 
-@contextmanager
-def scratch() -> Iterator[Path]:
-    """An empty folder for one run, on the disk of the workload (a system's own may be memory)."""
+def scratch() -> Path:
+    """An empty folder for one run, on the disk of the workload (a system's own may be memory).
+
+    It stays until the last run is over: some file systems look at every file that was removed in
+    the last minutes before they make a new one, and who makes many would pay for another's end.
+    """
     DATA.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix="run-", dir=DATA, ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
+    return Path(mkdtemp(prefix="run-", dir=DATA))
+
+
+def clear() -> None:
+    """Remove what all runs have made."""
+    for folder in DATA.glob("run-*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def without_paths(text: str) -> str:

@@ -1,7 +1,7 @@
 """The rows of the result: which tool, on which events, how often, and what came out."""
 
 import shutil
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -74,23 +74,14 @@ class Making:
             self.row = replace(self.row, runs=(), error=str(problem))
         return self.row
 
-    def close(self) -> None:
-        """Remove what was kept for the next run."""
-        self._again.close()
 
-
-Again = Generator[Timed]
+Again = Iterator[Timed]
 """Runs a tool each time it is asked."""
 
 
 def _loads(events: Workload) -> Again:
     while True:
-        yield _load_fresh(events)
-
-
-def _load_fresh(events: Workload) -> Timed:
-    with scratch() as folder:
-        return load(events, folder / "lake")
+        yield load(events, scratch() / "lake")
 
 
 def _conversions(tool: str, events: Workload) -> Again:
@@ -102,20 +93,12 @@ def _second_loads(events: Workload) -> Again:
     """Each into its own copy of a lake that has landed much before."""
     from bench import index
 
-    with scratch() as folder:
-        first = workload(events.distinct)
-        load(first, folder / "lake")
-        index.grow(folder / "lake", SOURCE, ids=INDEX_IDS * events.distinct - first.distinct)
-        while True:
-            yield _load_into_copy(events, folder / "lake", folder / "copy")
-
-
-def _load_into_copy(events: Workload, lake: Path, copy: Path) -> Timed:
-    shutil.copytree(lake, copy)
-    try:
-        return load(events, copy)
-    finally:
-        shutil.rmtree(copy)
+    lake = scratch() / "lake"
+    first = workload(events.distinct)
+    load(first, lake)
+    index.grow(lake, SOURCE, ids=INDEX_IDS * events.distinct - first.distinct)
+    while True:
+        yield load(events, Path(shutil.copytree(lake, scratch() / "lake")))
 
 
 def _bucket_loads(events: Workload) -> Again:

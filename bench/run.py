@@ -2,11 +2,11 @@
 
 import argparse
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
 
 from rich.console import Console
 
 from bench import show
+from bench.folders import clear
 from bench.rows import STEPS, Making, Row
 from bench.targets import Rows
 
@@ -15,16 +15,15 @@ def main(given: Sequence[str] | None = None) -> int:
     """Run what is asked for, show it and write it; 1 when a tool failed."""
     asked = _options(given)
     console = Console()
-    with ExitStack() as held:
+    try:
         with console.status("the events …"):
-            makings = [
-                held.enter_context(closing(Making(name, asked.events)))
-                for name in _row_names(asked.only)
-            ]
+            makings = [Making(name, asked.events) for name in _row_names(asked.only)]
         for making in makings * asked.repeat:
             with console.status(f"{making.row.label} …"):
                 row = making.run()
             console.print(f"{row.label}: {_outcome(row)}", highlight=False)
+    finally:
+        clear()
     rows: Rows = {making.row.name: making.row for making in makings}
     show.show(console, rows)
     show.write(rows, asked.events, asked.repeat)

@@ -62,21 +62,21 @@ def load(events: Workload, lake: Path) -> Timed:
 
 
 def convert(tool: str, events: Workload) -> Timed:
-    """A peer on the same files, its output thrown away."""
-    with scratch() as out:
-        ran = run([sys.executable, "-m", "bench.peers", tool, str(events.folder), str(out)])
-        known = {"seconds", "start_up"}
-        return _checked(
-            Timed(
-                seconds=ran.answer["seconds"],
-                start_up=ran.answer.get("start_up"),
-                wall=ran.wall,
-                peak=ran.peak,
-                landed=landed(out / "tables"),
-                details={key: value for key, value in ran.answer.items() if key not in known},
-            ),
-            events.lines,
-        )
+    """A peer on the same files."""
+    out = scratch()
+    ran = run([sys.executable, "-m", "bench.peers", tool, str(events.folder), str(out)])
+    known = {"seconds", "start_up"}
+    return _checked(
+        Timed(
+            seconds=ran.answer["seconds"],
+            start_up=ran.answer.get("start_up"),
+            wall=ran.wall,
+            peak=ran.peak,
+            landed=landed(out / "tables"),
+            details={key: value for key, value in ran.answer.items() if key not in known},
+        ),
+        events.lines,
+    )
 
 
 def landed(folder: Path) -> Landed:
