@@ -1,6 +1,5 @@
 """The rows of the result: which tool, on which events, how often, and what came out."""
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -69,7 +68,6 @@ class Making:
         if self.row.error:
             return self.row
         self.row.events.warm()
-        os.sync()  # what the run before wrote is not this one's affair
         try:
             self.row = replace(self.row, runs=(*self.row.runs, next(self._again)))
         except BenchError as problem:
