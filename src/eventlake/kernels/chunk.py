@@ -306,9 +306,9 @@ def _batch(
         if by_row:
             columns.append([name, "", name])
             arrays.append(_entries(by_row, rows))
-    fields = [pa.field(str(n), array.type) for n, array in enumerate(arrays)]
+    names = [str(number) for number in range(len(arrays))]
     note = {"columns": msgspec.json.encode(columns)}
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, note))
+    return pa.RecordBatch.from_arrays(arrays, names, metadata=note)
 
 
 def _entries(by_row: Mapping[int, list[tuple[str, ...]]], rows: int) -> pa.StringArray:

@@ -259,11 +259,13 @@ def _array_texts(arrays: pa.ListArray) -> pa.StringArray:
 
 
 def _read_json(block: pa.Buffer, schema: pa.Schema, others: str = "infer") -> pa.Table:
-    return pj.read_json(
+    # `read_json` starts a thread for each block, which costs a small one more than its rows.
+    with pj.open_json(
         pa.BufferReader(block),
         pj.ReadOptions(use_threads=False, block_size=max(block.size + 1, 1024)),
         pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others),
-    )
+    ) as reader:
+        return reader.read_all()
 
 
 def _leaves(table: pa.Table) -> Iterator[tuple[Path, pa.Array]]:
@@ -277,7 +279,7 @@ def _leaves(table: pa.Table) -> Iterator[tuple[Path, pa.Array]]:
 def _below(path: Path, array: pa.Array) -> Iterator[tuple[Path, pa.Array]]:
     if len(path) >= MAX_LEVELS and pa.types.is_nested(array.type):
         raise TooDeep(f"over {MAX_LEVELS} levels")
-    if pa.types.is_struct(array.type):
+    if isinstance(array, pa.StructArray):
         for child, below in zip(array.type, array.flatten(), strict=True):
             yield from _below((*path, child.name), below)
     elif array.null_count < len(array):

@@ -70,11 +70,10 @@ class _Reading:
 
     def _full(self) -> int:
         """The size of a pile that has to go now: rare tables may wait, and become fewer chunks."""
-        above, held = PILE, PILES + 1
-        while held > PILES:
-            held = sum(pile.bytes for pile in self.router.piles.values() if pile.bytes <= above)
+        above, sizes = PILE, [pile.bytes for pile in self.router.piles.values()]
+        while sum(size for size in sizes if size <= above) > PILES:
             above //= 2
-        return above * 2
+        return above
 
     def _flush(self, above: int) -> None:
         """Make chunks of the piles over a size."""
@@ -128,7 +127,7 @@ def gather_task(job: GatherJob, number: int) -> bytes:
     ranges = [Range(spill.object, spill.offset, spill.size) for spill in spills]
     data = job.read.store.read_ranges(ranges)
     for batch in windows(spills, PILE):
-        chunks.add(_piles(batch, data))
+        chunks.add(list(_piles(batch, data)))
     return msgspec.json.encode(chunks.done())
 
 

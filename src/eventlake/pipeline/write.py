@@ -15,13 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventlake.kernels.chunk import RECEIVED, received_in
-from eventlake.kernels.land import Part, land
+from eventlake.kernels.land import Part, Rows, land
 from eventlake.kernels.times import as_micros
 from eventlake.model.layout import DatePartition
 from eventlake.model.schema import TableSchema
 from eventlake.pipeline.chunks import QUARANTINE, ChunkMeta
 from eventlake.pipeline.evolve import Growth
 from eventlake.stores import Store
+from eventlake.stores.ranges import windows
 
 UNIT = 200 << 20
 """Bytes of chunks that make a file; Parquet takes about as much as they do."""
@@ -35,6 +36,9 @@ LEAST = 12
 """Parts of each core's work: a task that is smaller costs more to hand out than it levels."""
 OVERHEAD = 1 << 20
 """What a table of a few rows costs, in bytes of a large one."""
+AT_A_TIME = 8 << 20
+"""Bytes of chunks in memory that are landed before they are written: work of one kind, for many
+small tables in a row, takes less than both kinds by turns."""
 AT_ONCE = 8
 """Files that are put into the stage, and made durable, at a time."""
 FEW_ROWS = 500
@@ -161,14 +165,18 @@ def write_task(job: WriteJob, number: int) -> bytes:
     if number == len(job.tasks):
         return msgspec.json.encode(WriteResult(quarantine=_join_quarantine(job)))
     result = WriteResult()
-    units = pickle.loads(job.tasks[number])  # noqa: S301 - from our own driver
-    slices = [list(_slices(unit)) for unit in units]
-    data = job.store.read_ranges([c.range for each in slices for one in each for c in one.chunks])
+    units: tuple[Unit, ...] = pickle.loads(job.tasks[number])  # noqa: S301 - from our own driver
+    slices = [one for unit in units for one in _slices(unit)]
+    data = job.store.read_ranges([chunk.range for one in slices for chunk in one.chunks])
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        left = Left(job.store, pool)
-        for unit, each in zip(units, slices, strict=True):
-            _write_unit(unit, _Files(unit.schema.name, job, left), each, data, result)
-        left.wait(0)
+        files = _Files(job, Left(job.store, pool))
+        for some in windows(slices, AT_A_TIME):
+            landed = [(one.unit, rows) for one in some if (rows := _landed(one, data))]
+            for unit, rows in landed:
+                files.add(unit, rows.table)
+                rescued = result.rescued.get(unit.schema.name, 0) + rows.rescued
+                result.rescued[unit.schema.name] = rescued
+        result.files = files.done()
         # All at the end, when the disk has most of them already, and several at once: one entry
         # in the file system's journal does for all that wait.
         list(pool.map(job.store.settle, [file.path for file in result.files]))
@@ -193,31 +201,17 @@ class Left:
             self.coming.popleft().result()
 
 
-def _write_unit(
-    unit: Unit,
-    files: "_Files",
-    slices: Iterable["Slice"],
-    data: Iterator[pa.Buffer],
-    result: WriteResult,
-) -> None:
-    """`data` gives the chunks of the slices, one after the other."""
-    for one in slices:
-        parts = [part for chunk in one.chunks if (part := _part(chunk, one, next(data)))]
-        if not parts:
-            continue
-        rows = land(parts, unit.schema, len(unit.growth.added))
-        files.add(rows.table)
-        rescued = result.rescued.get(unit.schema.name, 0) + rows.rescued
-        result.rescued[unit.schema.name] = rescued
-    result.files += files.close()
-
-
 class Slice(NamedTuple):
     """Some of a unit's time, and the chunks that have rows in it."""
 
+    unit: Unit
     since: int
     until: int
     chunks: tuple[ChunkMeta, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(chunk.memory for chunk in self.chunks)
 
 
 def _slices(unit: Unit) -> Iterator[Slice]:
@@ -228,7 +222,13 @@ def _slices(unit: Unit) -> Iterator[Slice]:
     since = max(unit.since, min(chunk.first for chunk in unit.chunks))
     until = min(unit.until, max(chunk.last for chunk in unit.chunks) + 1)
     ends = [since + (until - since) * piece // pieces for piece in range(pieces + 1)]
-    return (Slice(a, b, _overlapping(unit.chunks, a, b)) for a, b in pairwise(ends))
+    return (Slice(unit, a, b, _overlapping(unit.chunks, a, b)) for a, b in pairwise(ends))
+
+
+def _landed(one: Slice, data: Iterator[pa.Buffer]) -> Rows | None:
+    """The rows of a slice, if there are any; `data` gives its chunks, one after the other."""
+    parts = [part for chunk in one.chunks if (part := _part(chunk, one, next(data)))]
+    return land(parts, one.unit.schema, len(one.unit.growth.added)) if parts else None
 
 
 def _part(chunk: ChunkMeta, wanted: Slice, data: pa.Buffer) -> Part | None:
@@ -241,25 +241,35 @@ def _part(chunk: ChunkMeta, wanted: Slice, data: pa.Buffer) -> Part | None:
 
 
 class _Files:
-    """Rows in order of receipt into one file a partition, a row group for each slice."""
+    """Rows in order of receipt into one file a partition of a unit, a row group for each slice."""
 
-    def __init__(self, table: str, job: WriteJob, left: Left) -> None:
-        self._table, self._job, self._left = table, job, left
+    def __init__(self, job: WriteJob, left: Left) -> None:
+        self._job, self._left = job, left
         self._written: list[Written] = []
+        self._unit: Unit | None = None
         self._start, self._rows = 0, 0
         self._sink: pa.BufferOutputStream | None = None
         self._writer: pq.ParquetWriter | None = None
 
-    def add(self, rows: pa.Table) -> None:
+    def add(self, unit: Unit, rows: pa.Table) -> None:
+        if unit is not self._unit:
+            self._close()
+            self._unit = unit
         span = self._job.date_partition.span
         starts = as_micros(rows[RECEIVED].combine_chunks()) // span * span
         cuts = [0, *(np.flatnonzero(np.diff(starts)) + 1).tolist(), len(starts)]
         for begin, end in pairwise(cuts):
             self._write(int(starts[begin]), rows.slice(begin, end - begin))
 
+    def done(self) -> list[Written]:
+        """All that were written; they are in the stage."""
+        self._close()
+        self._left.wait(0)
+        return self._written
+
     def _write(self, start: int, rows: pa.Table) -> None:
         if self._writer is None or start != self._start or rows.schema != self._writer.schema:
-            self.close()
+            self._close()
             self._start, self._sink = start, pa.BufferOutputStream()
             self._writer = pq.ParquetWriter(
                 self._sink,
@@ -271,17 +281,16 @@ class _Files:
         self._writer.write_table(rows)
         self._rows += len(rows)
 
-    def close(self) -> list[Written]:
-        """Put the open file into the stage; all that were written."""
-        if self._writer is not None and self._sink is not None:
-            self._writer.close()
-            data = self._sink.getvalue()
-            name = f"{self._table}-{uuid.uuid4().hex}-{self._rows}.parquet"
-            path = f"{self._job.stage}/write/{name}"
-            self._left.put(path, data)
-            self._written.append(Written(self._table, self._start, path, self._rows, data.size))
-            self._writer, self._rows = None, 0
-        return self._written
+    def _close(self) -> None:
+        """Put the open file, if there is one, into the stage."""
+        if self._unit is None or self._sink is None or self._writer is None:
+            return
+        self._writer.close()
+        data, table = self._sink.getvalue(), self._unit.schema.name
+        path = f"{self._job.stage}/write/{table}-{uuid.uuid4().hex}-{self._rows}.parquet"
+        self._left.put(path, data)
+        self._written.append(Written(table, self._start, path, self._rows, data.size))
+        self._writer, self._rows = None, 0
 
 
 def _repeating(rows: pa.Table) -> list[str] | bool:
