@@ -26,7 +26,9 @@ PILE = 24 << 20
 """Bytes of one table's lines that are parsed at once."""
 PILES = 208 << 20
 """Bytes of lines that a task holds before it parses the largest of them."""
-FEW = 1 << 20
+OFTEN = 4 << 20
+"""Bytes of lines after which a task looks what it holds."""
+FEW = 512 << 10
 """Bytes of one table's lines that are left for the gathering."""
 
 
@@ -39,7 +41,7 @@ class _Reading:
     def __init__(self, job: ReadJob, number: int) -> None:
         skip = frozenset(job.settings.skip_events)
         rules = Rules(job.settings.naming, job.settings.table_prefix, skip, job.suppressed)
-        self.job, self.number = job, number
+        self.job, self.number, self.since = job, number, 0
         self.chunks = Chunks(job, number)
         self.router = Router(rules, rejected=self.chunks.rejected)
 
@@ -66,7 +68,10 @@ class _Reading:
             lines = block.split(b"\n")
             self.router.sort(lines, place, is_utf8(block))
             place += len(lines)
-            self._flush(self._full())
+            self.since += len(block)
+            if self.since > OFTEN:
+                self._flush(self._full())
+                self.since = 0
 
     def _full(self) -> int:
         """The size of a pile that has to go now: rare tables may wait, and become fewer chunks."""

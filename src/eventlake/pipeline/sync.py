@@ -1,5 +1,6 @@
 """A sync, from plan to report: the way through, to be read aloud."""
 
+import gc
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -34,6 +35,8 @@ EVENT_BYTES = 130
 """About what an event takes in a gzip file; only the number of tasks depends on it."""
 GROUP_BYTES = 128 << 20
 BUCKET_EVENTS = 4_000_000
+YOUNG = 200_000
+"""New objects after which cycles are looked for."""
 IN_CACHE = 512 << 20
 """Input whose chunks, four times as large, may stay in the page cache on their way."""
 
@@ -83,7 +86,7 @@ class Run:
 
 def sync(run: Run) -> tuple[Commit, Finished]:
     """Land the plan's files: all of them, or nothing and an error."""
-    with ExitStack() as held:
+    with _few_collections(), ExitStack() as held:
         try:
             held.enter_context(Stage(run.lake.store, run.ledger.folder, run.plan.run_id))
             commit = committed(run, staged(run))
@@ -93,6 +96,17 @@ def sync(run: Run) -> tuple[Commit, Finished]:
         finished = finish(run.lake, commit, run.progress)
     clean(run.lake, run.ledger, commit, finished, run.progress)
     return commit, finished
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Look for cycles less often: many tables are many small values, and none of these."""
+    usual = gc.get_threshold()
+    gc.set_threshold(usual[0] and max(usual[0], YOUNG), *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 def staged(run: Run) -> Commit:

@@ -36,13 +36,14 @@ LEAST = 12
 """Parts of each core's work: a task that is smaller costs more to hand out than it levels."""
 OVERHEAD = 1 << 20
 """What a table of a few rows costs, in bytes of a large one."""
-AT_A_TIME = 8 << 20
+AT_A_TIME = 32 << 20
 """Bytes of chunks in memory that are landed before they are written: work of one kind, for many
 small tables in a row, takes less than both kinds by turns."""
 AT_ONCE = 8
 """Files that are put into the stage, and made durable, at a time."""
 FEW_ROWS = 500
-"""Rows that are as small without dictionaries as with them."""
+"""Rows that are as small without dictionaries as with them, and read faster than statistics of all
+their columns, which would be a seventh of such a file."""
 
 
 @dataclass(frozen=True)
@@ -192,6 +193,9 @@ class Left:
     coming: deque[Future[None]] = field(default_factory=deque)
 
     def put(self, path: str, data: pa.Buffer) -> None:
+        if self.store.near:
+            self.store.leave(path, data)  # there is nothing to wait for: a thread would only cost
+            return
         self.wait(AT_ONCE)
         self.coming.append(self.pool.submit(self.store.leave, path, data))
 
@@ -276,6 +280,7 @@ class _Files:
                 rows.schema,
                 compression="zstd",
                 use_dictionary=_repeating(rows),
+                write_statistics=[RECEIVED] if len(rows) < FEW_ROWS else True,
                 store_schema=False,  # Parquet's own says it all
             )
         self._writer.write_table(rows)

@@ -72,16 +72,15 @@ class Disk(Store):
             return pa.OSFile(place, "wb")
 
     def change(self, path: str, change: Change) -> None:
-        place = Path(self.root) / path
-        with self.errors("write", path):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with (place.parent / ".lock").open("a") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # a process that dies lets go
-                # A half that is there has a dead writer: only who has the lock writes here.
-                place.with_name(f"{place.name}#1").unlink(missing_ok=True)
-                data = change(place.read_bytes() if place.exists() else None)
-                if data is not None:
-                    self._store.put(path, data)
+        place = f"{self.root}/{path}"
+        lock = f"{place.rpartition('/')[0]}/.lock"
+        with self.errors("write", path), self._new_file(lock) as held:
+            fcntl.flock(held.fileno(), fcntl.LOCK_EX)  # a process that dies lets go
+            # A half that is there has a dead writer: only who has the lock writes here.
+            Path(f"{place}#1").unlink(missing_ok=True)
+            data = change(_content(Path(place)))
+            if data is not None:
+                self._store.put(path, data)
 
     def publish(self, staged: str, final: str) -> None:
         with self.errors("move", staged):
@@ -112,3 +111,10 @@ class Disk(Store):
 
     def prune(self, folder: str) -> None:
         shutil.rmtree(Path(self.root) / folder, ignore_errors=True)
+
+
+def _content(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return None
