@@ -291,6 +291,20 @@ def test_rows_that_do_not_land_leave_nothing() -> None:
     assert RESCUED not in quiet.rows.column_names
 
 
+@pytest.mark.parametrize("order", ["as they came", "shuffled"])
+@pytest.mark.parametrize("left_out", [[], [0], [199], [7, 8, 90], range(0, 200, 3), range(199)])
+def test_whatever_is_left_out_the_others_land(left_out: Iterable[int], order: str) -> None:
+    out = set(left_out)
+    minutes = [n // 4 if order == "as they came" else n * 7 % 60 for n in range(200)]
+    lines = [
+        event(receivedAt=f"2026-11-01T12:{minute:02}:00Z", properties={"n": n, "text": f"t{n}"})
+        for n, minute in enumerate(minutes)
+    ]
+    landed = lands(lines, keep=[n not in out for n in range(200)])
+    kept = sorted((n for n in range(200) if n not in out), key=lambda n: minutes[n])
+    assert landed.cells("n", "text") == [(n, f"t{n}") for n in kept]
+
+
 def test_chunks_of_different_columns_make_one_table() -> None:
     landed = lands([track(a=1)], [track(b="x", user_id=7)], [track(a=2.5)])
     assert [str(value) for value in landed.cells("a")] == ["1.000000", "None", "2.500000"]

@@ -3,6 +3,7 @@
 import json
 import pickle
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from eventlake.model.layout import HOUR, DatePartition
 from eventlake.model.naming import Call, Naming
 from eventlake.model.schema import new_table
+from eventlake.pipeline import read as reading
 from eventlake.pipeline import write as module
 from eventlake.pipeline.chunks import ChunkMeta, ReadResult
 from eventlake.pipeline.evolve import Growth, evolve
@@ -140,9 +142,8 @@ def test_a_large_partition_is_cut_by_size() -> None:
 
 
 def write_all(store: Store, results: ReadResult) -> WriteResult:
-    schema = new_table("t", Call.TRACK, Naming.WAREHOUSE)
-    growth = evolve(schema, results.seen["t"], 2000)
-    tasks = plan_tasks(plan_units(growth, results.chunks, BY_HOUR), 2)
+    units = [unit for table in sorted(results.seen) for unit in units_of(table, results)]
+    tasks = plan_tasks(units, 2)
     packed = tuple(pickle.dumps(task) for task in tasks)
     job = WriteJob(store, "stage", BY_HOUR, packed, tuple(results.quarantine))
     written = WriteResult()
@@ -153,6 +154,12 @@ def write_all(store: Store, results: ReadResult) -> WriteResult:
         for table, rescued in result.rescued.items():
             written.rescued[table] = written.rescued.get(table, 0) + rescued
     return written
+
+
+def units_of(table: str, results: ReadResult) -> Iterator[Unit]:
+    schema = new_table(table, Call.TRACK, Naming.WAREHOUSE)
+    growth = evolve(schema, results.seen[table], 2000)
+    return plan_units(growth, [one for one in results.chunks if one.table == table], BY_HOUR)
 
 
 @pytest.fixture
@@ -212,6 +219,68 @@ def row_groups(store: Store, written: WriteResult) -> int:
 def filled(table: pa.Table) -> list[dict[str, Any]]:
     """Rows without their nulls: a slice that rescues nothing has no column for it."""
     return [{k: v for k, v in row.items() if v is not None} for row in table.to_pylist()]
+
+
+@pytest.mark.parametrize("at_a_time", [1, 32 << 20])
+def test_small_tables_that_are_landed_together_have_files_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_a_time: int
+) -> None:
+    monkeypatch.setattr(module, "AT_A_TIME", at_a_time)
+    monkeypatch.setattr(module, "LEAST", 1)
+    lines = [
+        json.dumps(
+            {
+                "type": "track",
+                "event": f"E{n % 5}",
+                "messageId": f"m{n}",
+                "receivedAt": f"2026-11-01T{n % 2:02}:00:00Z",
+                "properties": {f"of_{n % 5}": n},
+            }
+        )
+        for n in range(60)
+    ]
+    job = read_job(tmp_path, [lines], (range(1),))
+    written = write_all(job.store, msgspec.json.decode(read_task(job, 0), type=ReadResult))
+    assert Counter((file.table, file.start % (2 * HOUR)) for file in written.files) == Counter(
+        (f"e{n}", start) for n in range(5) for start in (0, HOUR)
+    )
+    for file in written.files:
+        rows = pq.read_table(job.store.open(file.path))
+        assert {f"E{n % 5}" for n in rows[f"of_{file.table[1:]}"].to_pylist()} == {
+            file.table.upper()
+        }
+        assert file.rows == 6
+
+
+def test_a_partition_of_several_units_is_as_many_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = {"type": "track", "event": "T", "receivedAt": "2026-11-01T00:00:00Z"}
+    lines = [json.dumps(head | {"messageId": f"m{n}"}) for n in range(40)]
+    job = read_job(tmp_path, [lines[:20], lines[20:]], (range(1), range(1, 2)))
+    monkeypatch.setattr(reading, "FEW", 0)
+    found = [msgspec.json.decode(read_task(job, n), type=ReadResult) for n in range(2)]
+    both = ReadResult(chunks=found[0].chunks + found[1].chunks, seen={"t": []})
+    monkeypatch.setattr(module, "UNIT", both.chunks[0].size)
+    monkeypatch.setattr(module, "LEAST", 1)
+    written = write_all(job.store, both)
+    assert [file.rows for file in written.files] == [20, 20]
+
+
+def test_few_rows_have_statistics_of_what_they_are_sorted_by_alone(
+    read: tuple[Store, ReadResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, results = read
+    assert statistics(store, write_all(store, results)) == {"received_at"}
+    monkeypatch.setattr(module, "FEW_ROWS", 10)
+    assert {"received_at", "id", "n", "text"} <= statistics(store, write_all(store, results))
+
+
+def statistics(store: Store, written: WriteResult) -> set[str]:
+    """The columns that a file tells the least and the greatest value of."""
+    group = pq.ParquetFile(store.open(written.files[0].path)).metadata.row_group(0)
+    columns = [group.column(n) for n in range(group.num_columns)]
+    return {one.path_in_schema for one in columns if one.statistics and one.statistics.has_min_max}
 
 
 def test_duplicates_are_left_out(read: tuple[Store, ReadResult]) -> None:
