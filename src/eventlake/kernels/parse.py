@@ -259,7 +259,7 @@ def _array_texts(arrays: pa.ListArray) -> pa.StringArray:
 
 
 def _read_json(block: pa.Buffer, schema: pa.Schema, others: str = "infer") -> pa.Table:
-    # `read_json` starts a thread for each block, which costs a small one more than its rows.
+    # `read_json` starts a thread for each block, and waits for it; small blocks are many.
     with pj.open_json(
         pa.BufferReader(block),
         pj.ReadOptions(use_threads=False, block_size=max(block.size + 1, 1024)),

@@ -36,8 +36,10 @@ LEAST = 12
 """Parts of each core's work: a task that is smaller costs more to hand out than it levels."""
 OVERHEAD = 1 << 20
 """What a table of a few rows costs, in bytes of a large one."""
+CELL = 8
+"""Bytes that an empty one takes."""
 AT_A_TIME = 32 << 20
-"""Bytes of chunks in memory that are landed before they are written: work of one kind, for many
+"""Bytes of rows that are landed before they are written: work of one kind, for many
 small tables in a row, takes less than both kinds by turns."""
 AT_ONCE = 8
 """Files that are put into the stage, and made durable, at a time."""
@@ -215,7 +217,9 @@ class Slice(NamedTuple):
 
     @property
     def size(self) -> int:
-        return sum(chunk.memory for chunk in self.chunks)
+        """About what its rows take once they are landed; a wide table's empty cells too."""
+        cells = sum(chunk.rows for chunk in self.chunks) * len(self.unit.schema.columns)
+        return sum(chunk.memory for chunk in self.chunks) + CELL * cells
 
 
 def _slices(unit: Unit) -> Iterator[Slice]:

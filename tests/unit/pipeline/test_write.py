@@ -4,6 +4,7 @@ import json
 import pickle
 from collections import Counter
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from eventlake.model.naming import Call, Naming
 from eventlake.model.schema import new_table
 from eventlake.pipeline import read as reading
 from eventlake.pipeline import write as module
-from eventlake.pipeline.chunks import ChunkMeta, ReadResult
+from eventlake.pipeline.chunks import ChunkMeta, ReadJob, ReadResult
 from eventlake.pipeline.evolve import Growth, evolve
 from eventlake.pipeline.read import read_task
 from eventlake.pipeline.write import (
@@ -141,9 +142,9 @@ def test_a_large_partition_is_cut_by_size() -> None:
 # The files
 
 
-def write_all(store: Store, results: ReadResult) -> WriteResult:
-    units = [unit for table in sorted(results.seen) for unit in units_of(table, results)]
-    tasks = plan_tasks(units, 2)
+def write_all(store: Store, results: ReadResult, one_task: bool = False) -> WriteResult:
+    units = tuple(unit for table in sorted(results.seen) for unit in units_of(table, results))
+    tasks = (units,) if one_task else plan_tasks(units, 2)
     packed = tuple(pickle.dumps(task) for task in tasks)
     job = WriteJob(store, "stage", BY_HOUR, packed, tuple(results.quarantine))
     written = WriteResult()
@@ -221,12 +222,8 @@ def filled(table: pa.Table) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if v is not None} for row in table.to_pylist()]
 
 
-@pytest.mark.parametrize("at_a_time", [1, 32 << 20])
-def test_small_tables_that_are_landed_together_have_files_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_a_time: int
-) -> None:
-    monkeypatch.setattr(module, "AT_A_TIME", at_a_time)
-    monkeypatch.setattr(module, "LEAST", 1)
+def read_five(folder: Path) -> tuple[ReadJob, ReadResult]:
+    """Two hours of five tables, each with a column of its own."""
     lines = [
         json.dumps(
             {
@@ -239,8 +236,17 @@ def test_small_tables_that_are_landed_together_have_files_of_their_own(
         )
         for n in range(60)
     ]
-    job = read_job(tmp_path, [lines], (range(1),))
-    written = write_all(job.store, msgspec.json.decode(read_task(job, 0), type=ReadResult))
+    job = read_job(folder, [lines], (range(1),))
+    return job, msgspec.json.decode(read_task(job, 0), type=ReadResult)
+
+
+@pytest.mark.parametrize("at_a_time", [1, 32 << 20])
+def test_small_tables_that_are_landed_together_have_files_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_a_time: int
+) -> None:
+    monkeypatch.setattr(module, "AT_A_TIME", at_a_time)
+    job, found = read_five(tmp_path)
+    written = write_all(job.store, found, one_task=True)
     assert Counter((file.table, file.start % (2 * HOUR)) for file in written.files) == Counter(
         (f"e{n}", start) for n in range(5) for start in (0, HOUR)
     )
@@ -250,6 +256,23 @@ def test_small_tables_that_are_landed_together_have_files_of_their_own(
             file.table.upper()
         }
         assert file.rows == 6
+
+
+def test_no_more_are_landed_at_a_time_than_their_cells_leave_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, found = read_five(tmp_path)
+    steps: list[str] = []
+    leave, landing = Disk.leave, module.land
+    monkeypatch.setattr(Disk, "leave", lambda *a: steps.append("file") or leave(*a))
+    monkeypatch.setattr(module, "land", lambda *a: steps.append("land") or landing(*a))
+    monkeypatch.setattr(module, "AT_A_TIME", 32 << 20)
+    write_all(job.store, found, one_task=True)
+    at_once = [step for step, _ in groupby(steps)]
+    monkeypatch.setattr(module, "AT_A_TIME", sum(chunk.memory for chunk in found.chunks))
+    steps.clear()
+    write_all(job.store, found, one_task=True)
+    assert len([step for step, _ in groupby(steps)]) > len(at_once)
 
 
 def test_a_partition_of_several_units_is_as_many_files(
@@ -262,8 +285,7 @@ def test_a_partition_of_several_units_is_as_many_files(
     found = [msgspec.json.decode(read_task(job, n), type=ReadResult) for n in range(2)]
     both = ReadResult(chunks=found[0].chunks + found[1].chunks, seen={"t": []})
     monkeypatch.setattr(module, "UNIT", both.chunks[0].size)
-    monkeypatch.setattr(module, "LEAST", 1)
-    written = write_all(job.store, both)
+    written = write_all(job.store, both, one_task=True)
     assert [file.rows for file in written.files] == [20, 20]
 
 
