@@ -1,6 +1,7 @@
 """What every store does: one suite, run on disk and in a bucket."""
 
 import pickle
+import resource
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -71,6 +72,21 @@ def test_parts_come_in_the_order_that_they_are_asked_for(store: Store) -> None:
     ranges = [Range("abc"[n % 3], n % 50, 1 + n % 7) for n in range(60)]
     found = [bytes(part) for part in store.read_ranges(ranges)]
     assert found == [path.encode() * size for path, _, size in ranges]
+
+
+def test_parts_of_more_objects_than_may_be_open_at_a_time(tmp_path: Path) -> None:
+    store = Disk(str(tmp_path))
+    for number in range(200):
+        store.leave(f"{number}", pa.py_buffer(b"%d" % number))
+    held = resource.getrlimit(resource.RLIMIT_NOFILE)
+    ranges = [Range(f"{number}", 0, len(f"{number}")) for number in range(200)] * 2
+    highest = max(int(file.name) for file in Path("/dev/fd").iterdir())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 100, held[1]))
+    try:
+        parts = list(store.read_ranges(ranges))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, held)
+    assert [bytes(part) for part in parts] == [path.encode() for path, _, _ in ranges]
 
 
 def test_a_part_that_cannot_be_read_is_told(store: Store) -> None:

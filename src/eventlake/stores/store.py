@@ -51,6 +51,10 @@ class Store:
         """A file to seek in, for readers that want parts of it."""
         raise NotImplementedError
 
+    def read_ranges(self, ranges: Iterable[Range]) -> Iterator[pa.Buffer]:
+        """Parts of objects, in the order that they are asked for."""
+        raise NotImplementedError
+
     def writing(self, path: str) -> AbstractContextManager[pa.NativeFile]:
         """A file to write piece by piece, under a name that nobody knows before it is done."""
         raise NotImplementedError
@@ -108,10 +112,6 @@ class Store:
         """A part of an object."""
         with self.errors("read", path):
             return pa.py_buffer(self._store.get_range(path, start=start, length=size))
-
-    def read_ranges(self, ranges: Iterable[Range]) -> Iterator[pa.Buffer]:
-        """Parts of objects, in the order that they are asked for."""
-        return (self.read_range(*one) for one in ranges)
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         """Put an object in place, whole or not at all."""
