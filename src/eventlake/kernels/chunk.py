@@ -92,9 +92,10 @@ class Seen(NamedTuple):
 def add_seen(more: Iterable[Seen], found: dict[str, Seen]) -> None:
     """Join what was seen of columns to what is known of them; the order does not matter."""
     for one in more:
-        known = found.get(one.column, one)
-        rank = min(known.rank, one.rank)
-        found[one.column] = Seen(one.column, join(known.type, one.type), rank)
+        known = found.setdefault(one.column, one)
+        if known is not one:
+            rank = min(known.rank, one.rank)
+            found[one.column] = Seen(one.column, join(known.type, one.type), rank)
 
 
 @dataclass(frozen=True)
