@@ -74,6 +74,18 @@ def test_parts_come_in_the_order_that_they_are_asked_for(store: Store) -> None:
     assert found == [path.encode() * size for path, _, size in ranges]
 
 
+def test_a_file_is_opened_once_for_its_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, opened = Disk(str(tmp_path)), list[str]()
+    for name in "abc":
+        store.leave(name, pa.py_buffer(name.encode() * 100))
+    read = Disk.open
+    monkeypatch.setattr(Disk, "open", lambda self, path: opened.append(path) or read(self, path))
+    list(store.read_ranges(Range("abc"[n % 3], n, 1) for n in range(60)))
+    assert opened == ["a", "b", "c"]
+
+
 def test_parts_of_more_objects_than_may_be_open_at_a_time(tmp_path: Path) -> None:
     store = Disk(str(tmp_path))
     for number in range(200):

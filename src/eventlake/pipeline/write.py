@@ -37,7 +37,7 @@ LEAST = 12
 OVERHEAD = 1 << 20
 """What a table of a few rows costs, in bytes of a large one."""
 CELL = 8
-"""Bytes that an empty one takes."""
+"""Bytes that an empty cell takes."""
 AT_A_TIME = 32 << 20
 """Bytes of rows that are landed before they are written: work of one kind, for many
 small tables in a row, takes less than both kinds by turns."""
