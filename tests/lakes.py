@@ -172,11 +172,12 @@ def on_disk(lake: Place) -> Iterator[Path]:
 
 def picture(lake: Place) -> Picture:
     """A lake read by nothing but JSON and Parquet readers, and what `verify` says of it."""
+    problems = open_lake(lake).verify(SOURCE).problems
     with on_disk(lake) as folder:
-        return _picture(folder)
+        return _picture(folder, problems)
 
 
-def _picture(lake: Path) -> Picture:
+def _picture(lake: Path, problems: tuple[str, ...]) -> Picture:
     root = lake / "segment-data"
     commits = read_commits(lake)
     runs = [commit["run_id"] for commit in commits]
@@ -193,7 +194,7 @@ def _picture(lake: Path) -> Picture:
         failures=[_failure(reports[run]) for run in sorted(reports.keys() - set(runs))],
         ids=_ids(lake, commits),
         strays=strays(lake),
-        problems=open_lake(lake).verify(SOURCE).problems,
+        problems=problems,
     )
 
 

@@ -410,7 +410,12 @@ def table_name(event: Mapping[str, Any], settings: Settings) -> str:
         name = snake(event["event"]) or "event_" + hash8(event["event"])
         if settings.naming == "native" or name in PLURALS.values():
             name = f"track_{name}"
-    return shorten(f"{settings.table_prefix}_{name}" if settings.table_prefix else name, 127)
+    return shorten(name, 127)
+
+
+def catalog_name(table: str, prefix: str) -> str:
+    """What the catalog calls a table; the lake itself does not know the prefix."""
+    return shorten(f"{prefix}_{table}", 127) if prefix else table
 
 
 def named_keys(keys: tuple[str, ...], kind: str, naming: str) -> tuple[str, ...]:
@@ -654,7 +659,8 @@ class Oracle:
         if isinstance(user, str | Number) and to_string(user) in self.settings.suppressed:
             result.add(event.table, "suppressed")
             return False
-        names = {event.table} | ({event.body["event"]} if event.kind == "track" else set())
+        names = {event.table, catalog_name(event.table, self.settings.table_prefix)}
+        names |= {event.body["event"]} if event.kind == "track" else set()
         if names & set(self.settings.skip_events):
             result.add(event.table, "skipped")
             return False

@@ -20,11 +20,13 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from eventlake import archive
+from eventlake.claims import check_claims
 from eventlake.errors import InvalidSettings
 from eventlake.kernels.cast import ARROW
 from eventlake.kernels.chunk import RECEIVED
 from eventlake.kernels.dedupe import Ids, hash_ids
 from eventlake.kernels.times import as_micros
+from eventlake.lake import Lake
 from eventlake.lakes import open_parts
 from eventlake.ledger import Ledger, Stage
 from eventlake.model.catalog import CatalogTable
@@ -38,8 +40,7 @@ from eventlake.model.types import Type
 from eventlake.model.values import Value
 from eventlake.pipeline.commit import append
 from eventlake.pipeline.dedupe import write_ids
-from eventlake.pipeline.finish import Lake, clean, finish
-from eventlake.pipeline.plan import check_neighbours
+from eventlake.pipeline.finish import clean, finish
 from eventlake.ports import Silent
 from eventlake.stores import Store
 
@@ -75,7 +76,7 @@ def adopt(
     _check_untouched(ledger, given)
     tables = _find_tables(parts, given)
     settings = _as_found(given, tables, changes or {})
-    check_neighbours(parts.store, settings)
+    check_claims(parts.store, settings)
     _check_tables(parts.store, settings, tables)
     return _take_over(Taking(parts, ledger, settings, tables))
 

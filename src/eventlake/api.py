@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -17,24 +17,28 @@ from pyarrow.fs import FileSystem
 from pydantic import Field
 
 from eventlake import archive
+from eventlake.claims import check_claims
 from eventlake.collect.source import archive_folder, settings_for
 from eventlake.errors import EventLakeError, Internal, InvalidSettings
 from eventlake.kernels.cast import ARROW
 from eventlake.kernels.times import parse_times
+from eventlake.lake import Lake as Parts
 from eventlake.lakes import open_cluster, open_parts, open_store
 from eventlake.ledger import Ledger, sources
 from eventlake.model.catalog import CatalogTable
+from eventlake.model.claims import names_of
 from eventlake.model.commit import Commit, Counts, Input, TableCommit
-from eventlake.model.layout import QUARANTINE, REPORTS, run_day
+from eventlake.model.lake import LakeSettings
+from eventlake.model.layout import QUARANTINE, REPORTS, partition_path, run_day, table_path
+from eventlake.model.naming import catalog_name
 from eventlake.model.report import COLUMNS as REPORT_COLUMNS
 from eventlake.model.schema import Column
 from eventlake.model.settings import SourceSettings
 from eventlake.model.types import Type, timestamp_like
 from eventlake.model.values import Value
-from eventlake.pipeline.finish import AT_ONCE, Finished
-from eventlake.pipeline.finish import Lake as Parts
+from eventlake.pipeline.finish import Finished
+from eventlake.pipeline.parallel import MAX_REQUESTS
 from eventlake.pipeline.plan import (
-    check_neighbours,
     check_settings,
     make_plan,
     recover,
@@ -47,7 +51,7 @@ from eventlake.ports import Cluster, Progress, Silent
 from eventlake.query import QueryTable, mentioned, run_query, run_spark_query
 from eventlake.runners.local import LocalRunner, log_path
 from eventlake.stores import Store
-from eventlake.verify import Place, Verification, verify
+from eventlake.verify import Place, Registration, Verification, verify
 
 
 class LoadResult(Value):
@@ -88,9 +92,8 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
     progress.step("plan", 0, 1, 0)
     holders = _holders(paths, parts.store)
     found = archive.find(paths, holders)
-    check_neighbours(parts.store, settings)
-    dead = recover(parts, ledger, progress)
-    state = ledger.state()
+    check_claims(parts.store, settings)
+    dead, state = recover(parts, ledger, progress)
     check_settings(state, settings)
     fresh = tuple(one for one in found.inputs if not state.has_loaded(one))
     said: dict[str, Any] = {
@@ -209,7 +212,7 @@ def _result(
         tables=commit.tables,
         timings={stage: round(seconds, 3) for stage, seconds in timings.items()},
         report=finished.report,
-        **said,
+        **said | {"warnings": (*said["warnings"], *finished.notes)},
     )
 
 
@@ -227,7 +230,7 @@ class TableInfo(Value):
     bytes: int
 
 
-def open_lake(lake: str | Path) -> "Lake":
+def open_lake(lake: str | Path | LakeSettings) -> "Lake":
     """A lake to look into."""
     return Lake(open_parts(lake))
 
@@ -241,7 +244,22 @@ class Lake:
     def tables(self) -> list[TableInfo]:
         """Every table, by database and name."""
         known = sorted(self.parts.catalog.tables(), key=lambda t: (t.database, t.name))
-        return [self._info(table) for table in known if table.format == "parquet"]
+        old = self._old_names(known)
+        found = (one for one in known if one.format == "parquet" and one not in old)
+        return [self._info(table) for table in found]
+
+    def _old_names(self, known: Sequence[CatalogTable]) -> list[CatalogTable]:
+        """Entries under a database or prefix that their source has since changed."""
+        now: dict[str, tuple[str, str]] = {}
+        for folder in sources(self.parts.store):
+            state = Ledger(self.parts.store, folder).state()
+            if state.settings:
+                database, prefix = names_of(state.settings)
+                for name in state.tables:
+                    now[table_path(folder, name)] = database, catalog_name(name, prefix)
+        return [
+            one for one in known if now.get(one.location) not in (None, (one.database, one.name))
+        ]
 
     def schema(self, name: str) -> TableInfo:
         """One table, named `database.table`."""
@@ -281,9 +299,20 @@ class Lake:
         tables = [pq.read_table(self.parts.store.open(path), partitioning=None) for path in paths]
         return pa.concat_tables(tables) if tables else pa.table({})
 
-    def verify(self, source: str) -> Verification:
-        """An independent comparison of the archive with the tables."""
-        return verify(Place(*self.parts.store.filesystem()), source)
+    def verify(self, source: str, progress: Callable[[str], None] | None = None) -> Verification:
+        """Compare the archive with the tables and the ledger with the catalog, by other code."""
+        place = Place(*self.parts.store.filesystem())
+        return verify(place, source, progress, self._registration)
+
+    def _registration(self, database: str, name: str) -> Registration | None:
+        table = self.parts.catalog.table(database, name)
+        if table is None:
+            return None
+        return Registration(
+            table.location,
+            frozenset(column.name for column in table.columns),
+            None if table.projected else frozenset(map(partition_path, table.partitions)),
+        )
 
     def _folder(self, source: str) -> str:
         known: dict[str, str] = {}
@@ -314,7 +343,7 @@ class Lake:
     def _info(self, table: CatalogTable) -> TableInfo:
         sizes = self._files(table)
         paths = sorted(sizes)
-        with ThreadPoolExecutor(AT_ONCE) as pool:  # in a bucket, each is some waiting
+        with ThreadPoolExecutor(MAX_REQUESTS) as pool:  # in a bucket, each is some waiting
             notes = list(pool.map(self._rows, paths))
         return TableInfo(
             database=table.database,

@@ -22,6 +22,10 @@ class InvalidSettings(EventLakeError):
     code = "EventLake.InvalidSettings"
 
 
+class MissingTable(InvalidSettings):
+    """A table that the catalog does not have."""
+
+
 class InsufficientPermissions(EventLakeError):
     """The store, catalog or cluster said no."""
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from eventlake.errors import Conflict, EventLakeError, InvalidSettings
+from eventlake.lake import Lake
 from eventlake.lakes import open_parts
 from eventlake.ledger import Ledger
 from eventlake.model.job import Job
 from eventlake.model.lake import lake_settings
-from eventlake.pipeline.finish import Finished, Lake
+from eventlake.pipeline.finish import Finished
 from eventlake.pipeline.sync import Run, sync
 from eventlake.ports import Progress
 from eventlake.runners.submitted import SubmittedRunner

@@ -10,7 +10,7 @@ from eventlake.model.schema import Column
 
 
 class Catalog(Protocol):
-    """Knows the tables, for whoever queries the lake. Every call may be repeated."""
+    """Registers tables for the engines that query the lake. Every call may be repeated."""
 
     def database(self, name: str) -> None:
         """Make sure that a database exists."""
@@ -22,13 +22,22 @@ class Catalog(Protocol):
         """A table, or None."""
 
     def create(self, table: CatalogTable) -> None:
-        """Register a table with its partitions; where it is known by now, what it lacks."""
+        """Register a table; add the columns and partitions that one of this name lacks.
+
+        Raises InvalidSettings when the catalog has the name with another location.
+        """
 
     def add_columns(self, table: CatalogTable, columns: Sequence[Column]) -> None:
-        """Append columns to a table, made where it is not there; those that it has stay."""
+        """Append the columns that a table lacks; raises MissingTable when it is not there."""
 
     def add_partitions(self, table: CatalogTable, partitions: Sequence[Mapping[str, str]]) -> None:
-        """Make partitions of a table known, which is made if it is not there."""
+        """Register partitions of a table; raises MissingTable when it is not there."""
+
+    def replace(self, table: CatalogTable) -> None:
+        """Make location and partitions exactly those given; columns of others stay.
+
+        Raises InvalidSettings when the catalog has the name with a location outside the lake.
+        """
 
     def drop(self, table: CatalogTable) -> None:
         """Forget a table; its files are not touched."""

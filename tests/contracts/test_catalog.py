@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from eventlake.catalogs.files import FilesCatalog
+from eventlake.errors import InvalidSettings, MissingTable
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.schema import Column
 from eventlake.model.types import Type
@@ -239,11 +240,46 @@ def test_tables_of_one_database(catalog: Catalog) -> None:
     assert list(catalog.tables("nowhere")) == []
 
 
-def test_a_table_that_was_dropped_by_somebody_is_made_again(catalog: Catalog) -> None:
-    for change in (
-        lambda: catalog.add_columns(ORDERS, [column("coupon")]),
-        lambda: catalog.add_partitions(ORDERS, [SEVEN]),
-    ):
-        change()
-        assert found(catalog).columns[:2] == (ID, WHEN)
-        catalog.drop(ORDERS)
+@pytest.mark.parametrize("change", ["add_columns", "add_partitions"])
+def test_a_table_that_is_not_there_cannot_be_changed(catalog: Catalog, change: str) -> None:
+    catalog.create(ORDERS)
+    catalog.drop(ORDERS)
+    more = {"add_columns": [column("coupon")], "add_partitions": [SEVEN]}
+    with pytest.raises(MissingTable, match=r"web\.orders"):
+        getattr(catalog, change)(ORDERS, more[change])
+    assert catalog.table("web", "orders") is None
+
+
+@pytest.mark.parametrize("change", ["create", "add_columns", "add_partitions"])
+def test_a_table_of_this_name_with_other_files_is_left_alone(catalog: Catalog, change: str) -> None:
+    catalog.create(ORDERS)
+    other = ORDERS.model_copy(update={"location": "segment-data/data/app/segment_type=orders"})
+    more = {"create": (), "add_columns": ([column("coupon")],), "add_partitions": ([SEVEN],)}
+    with pytest.raises(InvalidSettings, match=r"web\.orders .*location.*table_prefix"):
+        getattr(catalog, change)(other, *more[change])
+    assert found(catalog) == ORDERS
+
+
+# Replacing
+
+
+def test_replacing_makes_a_table_that_is_not_there(catalog: Catalog) -> None:
+    wanted = ORDERS.model_copy(update={"partitions": (SEVEN, EIGHT)})
+    catalog.replace(wanted)
+    assert found(catalog) == wanted
+
+
+def test_replacing_corrects_location_and_partitions(catalog: Catalog) -> None:
+    elsewhere = {"location": "segment-data/data/old/segment_type=orders", "partitions": (SEVEN,)}
+    catalog.create(ORDERS.model_copy(update=elsewhere))
+    wanted = ORDERS.model_copy(update={"partitions": (EIGHT,)})
+    catalog.replace(wanted)
+    assert found(catalog) == wanted
+
+
+def test_replacing_removes_partitions_that_there_are_not(catalog: Catalog) -> None:
+    many = [{"day": f"2026-10-{day:02}", "hr": "00"} for day in range(1, 31)]
+    catalog.create(ORDERS.model_copy(update={"partitions": (SEVEN, EIGHT, *many)}))
+    wanted = ORDERS.model_copy(update={"partitions": (SEVEN,)})
+    catalog.replace(wanted)
+    assert found(catalog) == wanted

@@ -227,7 +227,7 @@ def test_other_settings(lake: Lake) -> None:
         date_partition="year/month/day/hour",
     )
     lines = line("a"), line("b", type="page"), line("c", event="注文")
-    tables = "px_track_signed_up", "px_page", "px_track_event_662dbb2d"
+    tables = "track_signed_up", "page", "track_event_662dbb2d"
     lake.commit(lake.gz(*lines), [Row(i, table=t) for i, t in zip("abc", tables, strict=True)])
     assert lake.verify().ok
 

@@ -168,7 +168,7 @@ def test_an_empty_lake(lake: Lake) -> None:
 def landed(aws: Aws, proxy: Proxy, tmp_path: Path) -> Store:
     """Two commits, from files on disk and from a copy in the bucket's own archive."""
     first, *others = small_sample(tmp_path / "raw")
-    settings = aws.settings(catalog="files")
+    settings = aws.settings()
     load([first], settings)
     load(others, settings, keep_raw=True)
     return open_store(settings)

@@ -1,6 +1,7 @@
 """Two loads of one source at once: never an event twice, never one lost."""
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +22,8 @@ from eventlake.model.catalog import CatalogTable
 from eventlake.model.layout import stage_path
 from eventlake.model.schema import Column
 from eventlake.model.types import Type
+from eventlake.pipeline import plan
+from eventlake.ports import Progress
 from eventlake.stores import Disk, Store
 from tests import lakes, processes
 from tests.processes import Meet
@@ -282,6 +285,53 @@ def test_many_at_once(tmp_path: Path, lake: Path) -> None:
     found, alone = lakes.assert_well(lake), lakes.picture(tmp_path / "alone")
     lakes.assert_same(found, alone, ("tables", "inputs", "quarantine", "ids"))
     assert names(found) == names(alone)
+
+
+# Recovery beside a run that commits
+
+
+@dataclass
+class CommitsAndDies:
+    """Waits before its commit until it is let on, and is killed right after it."""
+
+    folder: Path
+
+    def step(self, stage: str, done: int, total: int, rows: int) -> None:
+        if stage == "commit":
+            (self.folder / "staged").touch()
+            processes.wait_for(self.folder / "go")
+        if stage == "publish":
+            os._exit(9)
+
+
+def load_with(paths: list[Path], lake: Path, progress: Progress) -> None:
+    lakes.load(paths, lake, progress)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_run_that_commits_while_another_recovers_keeps_its_files(
+    tmp_path: Path, lake: Path, when: str
+) -> None:
+    """It commits and dies right before or right after the other looks for dead runs."""
+    one = write(tmp_path / "raw/1.json", *(event(f"a{n}", hour=n) for n in range(10)))
+    # Far away in time, so that the second load does not need the index of the first.
+    late = [{**event(f"b{n}"), "receivedAt": f"2027-06-01T0{n}:00:00Z"} for n in range(5)]
+    two = write(tmp_path / "raw/2.json", *late)
+    first = processes.start(load_with, [one], lake, CommitsAndDies(tmp_path))
+    look = plan.staged_runs
+
+    def look_while_it_commits(store: Store, folder: str) -> list[str]:
+        found = look(store, folder) if when == "after" else []
+        (tmp_path / "go").touch()
+        assert processes.finish(first) == 9
+        return found if when == "after" else look(store, folder)
+
+    with processes.ended(first):
+        processes.wait_for(tmp_path / "staged")
+        with patch.object(plan, "staged_runs", look_while_it_commits):
+            assert lakes.load([two], lake).status == "finished"
+    assert lakes.load([one, two], lake).status == "nothing"
+    assert lakes.assert_well(lake).rows == 15
 
 
 # Runs that are held for dead

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.cases import COUNTS, Case, Columns, Load, Row, Table, all_cases, in_order
-from tests.oracle import Oracle, Settings
+from tests.oracle import Oracle, Settings, catalog_name
 
 import eventlake
 from eventlake.model.settings import source_settings
@@ -74,7 +74,8 @@ def test_a_case_lands_as_promised(case: Case, tmp_path: Path) -> None:
             check_report(lake.report(result.run_id), load, lake, before)
             check_quarantine(lake.quarantine(result.run_id), load, result.run_id)
     check_tables(lake.tables(), case.tables)
-    assert lake.table_folders() == case.tables.keys()
+    prefix = case.settings.get("table_prefix", "")
+    assert {catalog_name(name, prefix) for name in lake.table_folders()} == case.tables.keys()
     assert not [path for path in lake.root.glob("segment-stage/**/*") if path.is_file()]
 
 
@@ -95,7 +96,9 @@ def test_the_oracle_agrees(case: Case) -> None:
         assert {what: getattr(result, what) for what in COUNTS} == load.counts
         assert sorted((file, line, reason) for reason, file, line, _ in result.quarantine) == rows
     found = {
-        name: Table(state.columns, by_partition(state.rows, case.settings))
+        catalog_name(name, oracle.settings.table_prefix): Table(
+            state.columns, by_partition(state.rows, case.settings)
+        )
         for name, state in oracle.tables.items()
     }
     check_tables(found, case.tables)
@@ -131,6 +134,10 @@ class Lake:
         found = [json.loads(path.read_bytes()) for path in sorted(catalog.glob("*.json"))]
         return {one["name"]: self._table(one) for one in found}
 
+    def _entry(self, table: str) -> dict[str, Any]:
+        path = self.root / "segment-data/catalog" / self.database / f"{table}.json"
+        return json.loads(path.read_bytes()) if path.exists() else {}
+
     def _table(self, entry: dict[str, Any]) -> Table:
         columns = {column["name"]: column["type"] for column in entry["columns"]}
         partitions = defaultdict(list)
@@ -144,7 +151,9 @@ class Lake:
         return self.root / "segment-data/data" / self.folder
 
     def files(self, table: str, run_id: str = "") -> list[Path]:
-        return sorted(self._data.glob(f"segment_type={table}/**/{run_id}*.parquet"))
+        """The files of a table, named as in the catalog."""
+        location = self._entry(table).get("location")
+        return sorted((self.root / location).glob(f"**/{run_id}*.parquet")) if location else []
 
     def table_folders(self) -> set[str]:
         return {path.name.removeprefix("segment_type=") for path in self._data.glob("*")}

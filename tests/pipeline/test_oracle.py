@@ -65,7 +65,7 @@ def test_snake_case(name: str, expected: str) -> None:
         ("Order Completed", {"naming": "native"}, "track_order_completed"),
         ("注文", {}, "event_" + oracle.hash8("注文")),
         ("Identifies", {}, "track_identifies"),
-        ("Identifies", {"table_prefix": "web"}, "web_track_identifies"),
+        ("Identifies", {"table_prefix": "web"}, "track_identifies"),
         ("a" * 127, {}, "a" * 127),
         ("a" * 128, {}, "a" * 118 + "_" + oracle.hash8("a" * 128)),
     ],

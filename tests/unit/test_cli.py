@@ -613,7 +613,8 @@ def test_a_sample_that_cannot_be_is_refused(run: Run) -> None:
 def test_verify_ends_with_1_when_something_is_wrong(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, missing: int, code: int
 ) -> None:
-    from eventlake.verify import Place, TableCheck, Verification
+    from eventlake.api import Lake
+    from eventlake.verify import TableCheck, Verification
 
     check = TableCheck(table="orders", expected=5, found=5 - missing, missing=missing)
     found = Verification(
@@ -627,13 +628,13 @@ def test_verify_ends_with_1_when_something_is_wrong(
         problems=("orders: 1 id is missing",) * missing,
     )
 
-    def verify(place: Place, source: str, progress: Any) -> Verification:
-        assert (place.root, source) == (str(tmp_path), "web")
+    def verify(lake: Lake, source: str, progress: Any) -> Verification:
+        assert (lake.parts.store.root, source) == (str(tmp_path), "web")
         if progress:
             progress("reading")
         return found
 
-    monkeypatch.setattr("eventlake.verify.verify", verify)
+    monkeypatch.setattr("eventlake.api.Lake.verify", verify)
     ran = run("verify", "--source", "web", "--lake", str(tmp_path))
     assert (ran.code, ran.err) == (code, "reading\n")
     assert ("problem: orders: 1 id is missing\n" in ran.out) is bool(missing)

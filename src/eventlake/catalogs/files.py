@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from eventlake.model.catalog import CatalogTable
+from eventlake.errors import MissingTable
+from eventlake.model.catalog import CatalogTable, check_location
 from eventlake.model.layout import CATALOG
 from eventlake.model.schema import Column
 from eventlake.stores import Store
@@ -32,30 +33,45 @@ class FilesCatalog:
         return self._read(path) if self.store.exists(path) else None
 
     def create(self, table: CatalogTable) -> None:
-        self._change(
-            table, lambda known: known.with_columns(table.columns).with_partitions(table.partitions)
-        )
+        def created(known: CatalogTable | None) -> CatalogTable:
+            before = known or table
+            return before.with_columns(table.columns).with_partitions(table.partitions)
+
+        self._change(table, created)
 
     def add_columns(self, table: CatalogTable, columns: Sequence[Column]) -> None:
-        self._change(table, lambda known: known.with_columns(columns))
+        self._change(table, lambda known: _existing(known, table).with_columns(columns))
 
     def add_partitions(self, table: CatalogTable, partitions: Sequence[Mapping[str, str]]) -> None:
-        self._change(table, lambda known: known.with_partitions(partitions))
+        self._change(table, lambda known: _existing(known, table).with_partitions(partitions))
+
+    def replace(self, table: CatalogTable) -> None:
+        self.store.change(_path(table.database, table.name), lambda _: table.to_json())
 
     def drop(self, table: CatalogTable) -> None:
         self.store.delete([_path(table.database, table.name)])
 
-    def _change(self, table: CatalogTable, change: Callable[[CatalogTable], CatalogTable]) -> None:
+    def _change(
+        self, table: CatalogTable, change: Callable[[CatalogTable | None], CatalogTable]
+    ) -> None:
         # Two runs may register one table at once, and neither may undo what the other wrote.
         def changed(known: bytes | None) -> bytes | None:
-            was = CatalogTable.from_json(known) if known else None
-            now = change(was or table)
-            return now.to_json() if now != was else None
+            before = CatalogTable.from_json(known) if known else None
+            if before:
+                check_location(table, before.location)
+            after = change(before)
+            return after.to_json() if after != before else None
 
         self.store.change(_path(table.database, table.name), changed)
 
     def _read(self, path: str) -> CatalogTable:
         return CatalogTable.from_json(self.store.read(path))
+
+
+def _existing(known: CatalogTable | None, table: CatalogTable) -> CatalogTable:
+    if known is None:
+        raise MissingTable(f"the catalog has no table {table.database}.{table.name}")
+    return known
 
 
 def _path(database: str, name: str) -> str:

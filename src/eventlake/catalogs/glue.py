@@ -25,15 +25,18 @@ from eventlake.catalogs.glue_tables import (
     lacking,
     location,
     partition_input,
+    partition_location,
     partition_names,
     table_input,
 )
-from eventlake.errors import InsufficientPermissions, Unavailable
+from eventlake.errors import InsufficientPermissions, MissingTable, Unavailable
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.schema import Column
 
 BATCH = 100
 """Partitions that Glue takes in one call."""
+DELETE_BATCH = 25
+"""Partitions that Glue deletes in one call."""
 TRIES = 8
 """How often a table is read again that someone else has changed meanwhile."""
 
@@ -84,7 +87,7 @@ class GlueCatalog:
         return None if known is None or below(self.root, known) is None else self._read(known)
 
     def create(self, table: CatalogTable) -> None:
-        known = self._make(table) or self._with(table, table.columns, table.partitions)
+        known = _persist(partial(self._ensure, table))
         self._add_partitions(table, known, table.partitions)
 
     def add_columns(self, table: CatalogTable, columns: Sequence[Column]) -> None:
@@ -94,12 +97,29 @@ class GlueCatalog:
         if partitions:
             self._add_partitions(table, self._with(table, (), partitions), partitions)
 
+    def replace(self, table: CatalogTable) -> None:
+        known = self._get(table.database, table.name)
+        if known is not None and not self._is_same(table, known):
+            if below(self.root, known) is None:
+                check_same(self.root, table, known)
+            self._delete(table)
+        self.create(table)
+        if not self._projects(table):
+            self._correct_partitions(table)
+
+    def _is_same(self, table: CatalogTable, known: Shape) -> bool:
+        same_keys = partition_names(known) == table.partition_columns
+        return below(self.root, known) == table.location and same_keys
+
     def drop(self, table: CatalogTable) -> None:
         known = self._get(table.database, table.name)
         if known is not None:
             check_same(self.root, table, known)
-            given = {"DatabaseName": table.database, "Name": table.name}
-            self._ask("DeleteTable", _table(table), given, accept=MISSING)
+            self._delete(table)
+
+    def _delete(self, table: CatalogTable) -> None:
+        given = {"DatabaseName": table.database, "Name": table.name}
+        self._ask("DeleteTable", _table(table), given, accept=MISSING)
 
     # Databases
 
@@ -136,9 +156,15 @@ class GlueCatalog:
     def _read(self, known: Shape) -> CatalogTable:
         table, keys = catalog_table(self.root, known), partition_names(known)
         found = self._partitions(table, ExcludeColumnSchema=True)
-        return table.with_partitions(
-            [dict(zip(keys, one["Values"], strict=False)) for one in found]
-        )
+        every = ((dict(zip(keys, one["Values"], strict=False)), one) for one in found)
+        return table.with_partitions([v for v, one in every if self._is_in_place(table, v, one)])
+
+    def _is_in_place(self, table: CatalogTable, values: Mapping[str, str], known: Shape) -> bool:
+        """Whether a partition reads its own folder; one that reads another is as good as none."""
+        if table.format != "parquet":
+            return True
+        place = below(self.root, known)
+        return place == partition_location("", table, values).strip("/")
 
     def _make(self, table: CatalogTable) -> Shape | None:
         """The table as it was made; None when it was there."""
@@ -151,19 +177,26 @@ class GlueCatalog:
     def _with(
         self, table: CatalogTable, columns: Sequence[Column], partitions: Partitions
     ) -> Shape:
-        """The table as Glue has it, once it has these columns and reckons these partitions."""
+        """Add columns, and return the table as Glue has it; MissingTable if it has none."""
         known: Shape = _persist(partial(self._grow, table, columns, partitions))
         return known
+
+    def _ensure(self, table: CatalogTable) -> Shape:
+        """Create the table, or add the columns that it lacks; return it as Glue has it."""
+        made = self._make(table)
+        if made is not None:
+            return made
+        try:
+            return self._grow(table, table.columns, table.partitions)
+        except MissingTable as problem:  # dropped since: try to create it again
+            raise _Changed(f"others keep dropping {_table(table)} in Glue") from problem
 
     def _grow(
         self, table: CatalogTable, columns: Sequence[Column], partitions: Partitions
     ) -> Shape:
         known = self._get(table.database, table.name)
         if known is None:
-            made = self._make(table.with_columns(columns).with_partitions(partitions))
-            if made is None:
-                raise _Changed(f"the Glue table {table.database}.{table.name} comes and goes")
-            return made
+            raise MissingTable(f"Glue has no table {table.database}.{table.name}")
         check_same(self.root, table, known)
         return self._update(table, known, columns, partitions)
 
@@ -222,6 +255,31 @@ class GlueCatalog:
         each = {tuple(one[name] for name in table.partition_columns): one for one in partitions}
         inputs = [partition_input(self.root, table, known, dict(one)) for one in each.values()]
         self._batches("BatchCreatePartition", "PartitionInputList", table, inputs)
+
+    def _correct_partitions(self, table: CatalogTable) -> None:
+        """Point partitions at their own folders, and remove those that the table has not."""
+        wanted = {
+            tuple(one.values()): partition_location(self.root, table, one)
+            for one in table.partitions
+        }
+        takes, moved, extra = self._takes("Partition"), [], []
+        for one in self._partitions(table):
+            place = wanted.get(tuple(one["Values"]))
+            if place is None:
+                extra.append({"Values": one["Values"]})
+            elif one["StorageDescriptor"]["Location"].rstrip("/") != place.rstrip("/"):
+                storage = {**one["StorageDescriptor"], "Location": place}
+                kept = {name: value for name, value in one.items() if name in takes}
+                moved.append(
+                    {
+                        "PartitionValueList": one["Values"],
+                        "PartitionInput": {**kept, "StorageDescriptor": storage},
+                    }
+                )
+        self._batches("BatchUpdatePartition", "Entries", table, moved)
+        for start in range(0, len(extra), DELETE_BATCH):
+            batch = extra[start : start + DELETE_BATCH]
+            self._batches("BatchDeletePartition", "PartitionsToDelete", table, batch)
 
     def _pass_on(self, table: CatalogTable, columns: Sequence[Shape]) -> None:
         """Give a table's columns to those of its partitions that lack any."""

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from eventlake.catalogs.glue_projection import ENABLED
 from eventlake.errors import InvalidSettings
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.layout import DATA, partition_path
@@ -85,14 +86,18 @@ def location(root: str, table: CatalogTable) -> str:
 
 def partition_input(root: str, table: CatalogTable, known: Shape, values: Shape) -> Shape:
     """A new partition of a table that Glue knows; it reads as the table does."""
-    place = f"{location(root, table)}{_folder(table, values)}/"
+    place = partition_location(root, table, values)
     return {
         "Values": [values[name] for name in table.partition_columns],
         "StorageDescriptor": {**known["StorageDescriptor"], "Location": place},
     }
 
 
-def _folder(table: CatalogTable, values: Shape) -> str:
+def partition_location(root: str, table: CatalogTable, values: Mapping[str, str]) -> str:
+    return f"{location(root, table)}{_folder(table, values)}/"
+
+
+def _folder(table: CatalogTable, values: Mapping[str, str]) -> str:
     if table.format == "json":  # reports lie by day first, and by the source's folder
         return partition_path({"day": values["day"], "source": table.source or values["source_id"]})
     return partition_path(values)
@@ -131,6 +136,7 @@ def catalog_table(root: str, shape: Shape) -> CatalogTable:
         columns=tuple(map(_column, columns_of(shape))),
         partition_columns=partition_names(shape),
         format=_format(storage),
+        projected=shape.get("Parameters", {}).get(ENABLED) == "true",
         foreign={
             column["Name"]: column.get("Type", "")
             for column in columns_of(shape)
@@ -172,11 +178,12 @@ def _format(storage: Shape) -> str:
 def check_same(root: str, table: CatalogTable, known: Shape) -> None:
     """Refuse to change a table that is another one of the same name."""
     full, place = f"{table.database}.{table.name}", location(root, table)
-    if below(root, known) != table.location:
-        there = known.get("StorageDescriptor", {}).get("Location") or "no place of its own"
+    # The reports of all lakes of an account are one table, whose partitions have own locations.
+    if table.format != "json" and below(root, known) != table.location:
+        there = known.get("StorageDescriptor", {}).get("Location") or "none"
         raise InvalidSettings(
-            f"the Glue table {full} lies at {there}, not at {place}: set another database or a "
-            "table_prefix for this source, or drop that table"
+            f"the Glue table {full} has the location {there}, not {place}: set another database or "
+            "a table_prefix for this source, or drop that table and run `eventlake repair`"
         )
     if partition_names(known) != table.partition_columns:
         raise InvalidSettings(

@@ -244,22 +244,35 @@ def quarantine(source: Source, lake: LakeRoot = LAKE, as_json: AsJson = False) -
 def verify(
     source: Source, lake: LakeRoot = LAKE, as_json: AsJson = False, quiet: Quiet = False
 ) -> None:
-    """Compare the tables with the raw events.
+    """Compare the tables with the raw events and with the catalog.
 
-    The raw files are read again by a second implementation; what is missing, extra, doubled or in
-    the wrong place is named, and the exit code is 1.
+    The raw files are read again by a second implementation. Every event that is missing, extra,
+    doubled or in the wrong partition is named, and every table that the catalog lacks or has
+    elsewhere; the exit code is 1 then.
     """
-    from eventlake.lakes import open_store
-    from eventlake.verify import Place
-    from eventlake.verify import verify as verified
+    from eventlake.api import open_lake
 
-    place = Place(*open_store(lake).filesystem())
-    found = verified(place, source, None if quiet else show.remark)
+    found = open_lake(lake).verify(source, None if quiet else show.remark)
     if as_json:
         show.write(to_json({"ok": found.ok, **found.model_dump()}))
     else:
         show.verification(found)
     raise typer.Exit(FINISHED if found.ok else FAILED)
+
+
+@app.command()
+def repair(lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
+    """Make the catalog agree with the ledger.
+
+    Finishes what crashed runs left, registers tables, columns and partitions that the catalog
+    lacks, corrects those that point elsewhere, and drops entries of tables that there are not.
+    Data files are not touched. The exit code is 1 if something could not be corrected.
+    """
+    from eventlake.repair import repair as repair_lake
+
+    done = repair_lake(lake)
+    show.answer(done, as_json, show.repaired)
+    raise typer.Exit(FAILED if any(one.problems for one in done) else FINISHED)
 
 
 @app.command()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from eventlake.collect.server import Ready
     from eventlake.model.commit import Counts, TableCommit
     from eventlake.model.schema import Column
+    from eventlake.repair import Repaired
     from eventlake.sample import SampleSummary
     from eventlake.verify import TableCheck, Verification
 
@@ -249,6 +250,20 @@ def verification(found: "Verification") -> None:
         f" {found.expected:,} rows expected, {found.landed:,} found in"
         f" {plural(len(found.tables), 'table')}: {'all is well' if found.ok else 'not the same'}"
     )
+
+
+def repaired(done: "Sequence[Repaired]") -> None:
+    """What a repair did for each source."""
+    for one in done:
+        for verb, names in (("registered", one.registered), ("dropped", one.dropped)):
+            for name in names:
+                write(f"{one.source}: {verb} {name}")
+        for problem in one.problems:
+            write(f"{one.source}: problem: {printable(problem)}")
+        if not (one.registered or one.dropped or one.problems):
+            write(f"{one.source}: the catalog agrees with the ledger")
+    if not done:
+        write("the lake has no sources yet")
 
 
 def _differs(table: "TableCheck") -> bool:

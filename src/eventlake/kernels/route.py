@@ -10,7 +10,7 @@ import pyarrow as pa
 from eventlake.kernels.jsontext import MAX_LEVELS, NotJson, TooDeep, decode_line
 from eventlake.kernels.lines import MAX_KEPT_LINE
 from eventlake.kernels.times import as_micros, parse_times
-from eventlake.model.naming import Call, Naming, table_name
+from eventlake.model.naming import Call, Naming, catalog_name, table_name
 from eventlake.model.types import Json, Num, plain, timestamp
 
 MAX_LINE = 1 << 20
@@ -62,11 +62,15 @@ class Rules:
     suppressed: Collection[str] = ()
 
     def table(self, call: Call, event: str) -> str:
-        return table_name(call, event, self.naming, self.prefix)
+        return table_name(call, event, self.naming)
 
     def skips(self, call: Call, event: str) -> bool:
-        by_name = call is Call.TRACK and event in self.skip
-        return by_name or self.table(call, event) in self.skip
+        """Whether `skip` has the event, its table, or that table as the catalog calls it."""
+        table = self.table(call, event)
+        names = {table, catalog_name(table, self.prefix)}
+        if call is Call.TRACK:
+            names.add(event)
+        return not names.isdisjoint(self.skip)
 
 
 Event = tuple[bytes, str, int, int]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from eventlake.errors import InvalidSettings
+from eventlake.lake import Lake
 from eventlake.model.lake import (
     AwsSettings,
     AzureSettings,
@@ -18,7 +19,6 @@ from eventlake.model.lake import (
     LocalSettings,
     lake_settings,
 )
-from eventlake.pipeline.finish import Lake
 from eventlake.ports import Cluster
 from eventlake.stores import Store
 

@@ -8,8 +8,8 @@ from eventlake.aws import Access
 from eventlake.catalogs.files import FilesCatalog
 from eventlake.catalogs.glue import GlueCatalog
 from eventlake.formats.parquet import ParquetFormat
+from eventlake.lake import Lake
 from eventlake.model.lake import AwsCatalog, AwsSettings
-from eventlake.pipeline.finish import Lake
 from eventlake.ports import Catalog, Cluster
 from eventlake.runners.emr import (
     EmrCluster,

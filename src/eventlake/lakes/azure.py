@@ -3,8 +3,8 @@
 import os
 
 from eventlake.errors import InvalidSettings
+from eventlake.lake import Lake
 from eventlake.model.lake import AzureSettings
-from eventlake.pipeline.finish import Lake
 from eventlake.stores import Store
 from eventlake.stores.azure import Adls
 from eventlake.stores.azure_login import Login

@@ -5,8 +5,8 @@ from pathlib import Path
 from eventlake.catalogs.files import FilesCatalog
 from eventlake.errors import InvalidSettings
 from eventlake.formats.parquet import ParquetFormat
+from eventlake.lake import Lake
 from eventlake.model.lake import LocalSettings
-from eventlake.pipeline.finish import Lake
 from eventlake.stores import Disk, Store
 
 

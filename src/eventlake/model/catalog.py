@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
+from eventlake.errors import InvalidSettings
 from eventlake.model.schema import Column
 from eventlake.model.values import Value
 
@@ -20,6 +21,8 @@ class CatalogTable(Value):
     partition_columns: tuple[str, ...]
     partitions: tuple[dict[str, str], ...] = ()
     format: str = "parquet"
+    projected: bool = False
+    """Whether engines work out the partitions themselves, so that none are registered."""
     foreign: dict[str, str] = Field(default_factory=dict)
     """Columns to which somebody else gave a type that is none of ours, as the catalog spells it."""
 
@@ -37,3 +40,13 @@ class CatalogTable(Value):
         items = {tuple(p.items()) for p in (*self.partitions, *partitions)}
         ordered = tuple(dict(one) for one in sorted(items))
         return self.model_copy(update={"partitions": ordered})
+
+
+def check_location(table: CatalogTable, known: str) -> None:
+    """Refuse to change a catalog entry of the same name whose files are elsewhere."""
+    if known != table.location:
+        raise InvalidSettings(
+            f"the table {table.database}.{table.name} is in the catalog with the location "
+            f"{known or 'none'}, not {table.location}: run `eventlake repair` if it is this "
+            "source's, else set another database or a table_prefix"
+        )

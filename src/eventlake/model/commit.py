@@ -41,6 +41,8 @@ class Plan(Value):
     inputs: tuple[Input, ...]
     tables: dict[str, TableSchema] = Field(default_factory=dict)
     ids: tuple[IdFile, ...] = ()
+    renamed: bool = False
+    """Whether the tables get other names in the catalog than they had."""
 
 
 class Move(Value):
@@ -112,3 +114,5 @@ class Commit(Value):
     """Runs found dead at planning: should one still live, it may not commit any more."""
     adopted: tuple[str, ...] = ()
     """Data files that somebody else had written before."""
+    renamed: bool = False
+    """Whether all tables are to be registered with their history, as their names changed."""

@@ -1,5 +1,6 @@
 """Where everything lies below a lake's root, and how `receivedAt` becomes a partition."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -10,6 +11,8 @@ REPORTS = "segment-data/reports"
 QUARANTINE = "segment-data/quarantine"
 LEDGER = "segment-data/ledger"
 CATALOG = "segment-data/catalog"
+SOURCES = "segment-data/sources.json"
+"""Which sources the lake has, and the names that each of them owns."""
 
 HOUR = 3_600_000_000
 """Microseconds in an hour."""
@@ -50,7 +53,7 @@ _FORMATS: dict[DatePartition, dict[str, str]] = {
 }
 
 
-def partition_path(values: dict[str, str]) -> str:
+def partition_path(values: Mapping[str, str]) -> str:
     """`day=2026-11-01/hr=07`"""
     return "/".join(f"{column}={value}" for column, value in values.items())
 

@@ -64,10 +64,15 @@ def key_name(key: str) -> str:
 
 
 @lru_cache(maxsize=65536)
-def table_name(call: Call, event: str, naming: Naming, prefix: str) -> str:
+def table_name(call: Call, event: str, naming: Naming) -> str:
     """The table an event lands in; `event` matters for track alone."""
     name = _track_table(event, naming) if call is Call.TRACK else _call_table(call, naming)
-    return shorten(f"{prefix}_{name}" if prefix else name, MAX_TABLE_NAME)
+    return shorten(name, MAX_TABLE_NAME)
+
+
+def catalog_name(table: str, prefix: str) -> str:
+    """A table's name in the catalog; folders and the ledger do not know the prefix."""
+    return shorten(f"{prefix}_{table}", MAX_TABLE_NAME) if prefix else table
 
 
 def _track_table(event: str, naming: Naming) -> str:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from eventlake.model.commit import Commit, Counts, TableCommit
+from eventlake.model.naming import catalog_name
 from eventlake.model.settings import SourceSettings
 from eventlake.model.types import Type
 
@@ -88,15 +89,16 @@ def report_lines(
         "files_written": len(files),
         "is_new": any(done.is_new for done in commit.tables),
     }
-    return [run, *(_table_line(head, done, problems) for done in commit.tables)]
+    prefix = commit.settings.table_prefix
+    return [run, *(_table_line(head, done, prefix, problems) for done in commit.tables)]
 
 
-def _table_line(head: Line, done: TableCommit, problems: Problems) -> Line:
+def _table_line(head: Line, done: TableCommit, prefix: str, problems: Problems) -> Line:
     problem = problems.get(done.table.name)
     return {
         **head,
         "type": "event",
-        "table_name": done.table.name,
+        "table_name": catalog_name(done.table.name, prefix),
         "status": FAILED if problem else FINISHED,
         **_errors(problem),
         "partitions": list(done.partitions),

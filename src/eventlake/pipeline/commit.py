@@ -2,9 +2,11 @@
 
 from contextlib import suppress
 
+from eventlake.claims import claim
 from eventlake.errors import Conflict, InvalidSettings
 from eventlake.kernels.dedupe import Ids, met_before
 from eventlake.ledger import Ledger
+from eventlake.model.claims import names_of
 from eventlake.model.commit import Commit, TableCommit
 from eventlake.model.schema import budget_used
 from eventlake.model.settings import FIXED
@@ -13,7 +15,8 @@ from eventlake.stores import Store
 
 
 def append(ledger: Ledger, base: int, commit: Commit) -> Commit:
-    """Make a commit true, after those that others made since the plan; returns it as it stands."""
+    """Make a commit true, after those that others made since the plan; return it as it stands."""
+    claim(ledger.store, commit.settings)
     while not ledger.append(base + 1, commit):
         for sequence, other in ledger.since(base):
             if other.run_id == commit.run_id:
@@ -80,7 +83,8 @@ def rebase(mine: Commit, other: Commit) -> Commit:
             raise _conflict(other, f"took the last columns that {done.table.name} may have")
     # Who was held for dead and has committed after all needs its stage.
     dead = tuple(run_id for run_id in mine.abandons if run_id != other.run_id)
-    return mine.model_copy(update={"tables": tables, "abandons": dead})
+    renamed = mine.renamed or names_of(mine.settings) != names_of(other.settings)
+    return mine.model_copy(update={"tables": tables, "abandons": dead, "renamed": renamed})
 
 
 def _on_top(mine: TableCommit, theirs: TableCommit, other: Commit) -> TableCommit:

@@ -65,6 +65,7 @@ def describe(plan: Plan, outcome: Outcome, dead: tuple[str, ...]) -> Commit:
         ids=ids,
         quarantine=quarantine if outcome.quarantine else "",
         abandons=dead,
+        renamed=plan.renamed,
     )
 
 

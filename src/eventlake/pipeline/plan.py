@@ -4,30 +4,39 @@ import time
 from collections.abc import Sequence
 
 from eventlake.errors import InvalidSettings
-from eventlake.ledger import Ledger, State, is_dead, sources, staged_runs
+from eventlake.lake import Lake
+from eventlake.ledger import Ledger, State, is_dead, staged_runs
+from eventlake.model.claims import names_of
 from eventlake.model.commit import Input, Plan
 from eventlake.model.report import Problems
 from eventlake.model.settings import FIXED, SourceSettings
-from eventlake.pipeline.finish import Lake, clean, finish, publish
+from eventlake.pipeline.finish import clean, finish, publish
 from eventlake.ports import Progress
-from eventlake.stores import Store
 
 
-def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[str, ...]:
-    """Roll committed runs forward; the runs that died before their commit are returned."""
-    runs = ledger.state().runs
-    dead = []
-    for run_id in staged_runs(lake.store, ledger.folder):
-        gone = is_dead(lake.store, run_id)
-        if run_id in runs:
-            commit = ledger.commit(runs[run_id])
-            if gone:
-                clean(lake, ledger, commit, finish(lake, commit, progress), progress)
-            else:
-                publish(lake, commit, Problems(), progress)  # it is at it: lend a hand
-        elif gone:
-            dead.append(run_id)
-    return tuple(dead)
+def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[tuple[str, ...], State]:
+    """Roll committed runs forward; return the runs that died uncommitted, and the ledger's state.
+
+    Who is dead is found out before the ledger is read. The other way round, a run that commits in
+    between and then dies would count as one that never committed, and its stage would be removed.
+    The plan must start from the state that is returned: a run that only seemed dead and commits
+    after it is then seen at the commit, which no longer abandons it.
+    """
+    dead = {
+        run_id: is_dead(lake.store, run_id) for run_id in staged_runs(lake.store, ledger.folder)
+    }
+    state = ledger.state()
+    for run_id, is_gone in dead.items():
+        if run_id not in state.runs:
+            continue
+        commit = ledger.commit(state.runs[run_id])
+        if is_gone:
+            clean(lake, ledger, commit, finish(lake, commit, progress), progress)
+        else:
+            # Its index files are needed now, so help it publish.
+            publish(lake, commit, Problems(), progress)
+    uncommitted = (run_id for run_id in dead if run_id not in state.runs)
+    return tuple(run_id for run_id in uncommitted if dead[run_id]), state
 
 
 def make_plan(state: State, settings: SourceSettings, inputs: Sequence[Input]) -> Plan:
@@ -39,7 +48,14 @@ def make_plan(state: State, settings: SourceSettings, inputs: Sequence[Input]) -
         inputs=tuple(inputs),
         tables=state.tables,
         ids=state.ids,
+        renamed=is_renamed(state, settings),
     )
+
+
+def is_renamed(state: State, settings: SourceSettings) -> bool:
+    """Whether the tables have other names in the catalog than the last commit gave them."""
+    before = state.settings
+    return before is not None and bool(state.tables) and names_of(before) != names_of(settings)
 
 
 def check_settings(state: State, settings: SourceSettings) -> None:
@@ -55,40 +71,14 @@ def check_settings(state: State, settings: SourceSettings) -> None:
             )
 
 
-def check_neighbours(store: Store, settings: SourceSettings) -> None:
-    """Refuse what would make two sources write over each other."""
-    for folder in sources(store):
-        other = Ledger(store, folder).settings()
-        if other is None or folder == settings.folder:
-            continue
-        if settings.source_id == other.source_id:
-            raise InvalidSettings(
-                f"partition_by_slug is {settings.partition_by_slug}, and the tables of "
-                f"{other.source} were made with {other.partition_by_slug}: keep that, or delete "
-                "the tables and load again"
-            )
-        if settings.database == other.database and _overlap(
-            settings.table_prefix, other.table_prefix
-        ):
-            raise InvalidSettings(
-                f"database is {settings.database!r}, which {other.source} writes to: choose "
-                "another, or give each of the two a table_prefix of its own"
-            )
-
-
-def _overlap(one: str, other: str) -> bool:
-    """Whether two prefixes can make the same table's name: `a` and `a_b` can."""
-    short, long = sorted((f"{one}_", f"{other}_"), key=len)
-    return not (one and other) or long.startswith(short)
-
-
 def warnings(state: State, settings: SourceSettings) -> tuple[str, ...]:
-    """What a user should know of settings that may change."""
-    if state.settings is None or not state.tables:
+    """What a user should know about settings that changed."""
+    if state.settings is None or not is_renamed(state, settings):
         return ()
     return tuple(
-        f"{name} was {getattr(state.settings, name)!r} and is {getattr(settings, name)!r} now: "
-        "this makes new tables, and what landed before is not in them without a replay"
+        f"{name} was {getattr(state.settings, name)!r} and is {getattr(settings, name)!r} now: all "
+        "tables are registered under the new name with their whole history; what is registered "
+        "under the old one stays until you drop it, and gets no new partitions"
         for name in ("database", "table_prefix")
         if getattr(state.settings, name) != getattr(settings, name)
     )

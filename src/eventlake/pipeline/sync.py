@@ -12,8 +12,15 @@ from time import perf_counter
 import msgspec
 
 from eventlake.archive import Holders
-from eventlake.errors import EventLakeError, Internal
+from eventlake.errors import (
+    Conflict,
+    EventLakeError,
+    InsufficientPermissions,
+    Internal,
+    InvalidSettings,
+)
 from eventlake.kernels.dedupe import DAY
+from eventlake.lake import Lake
 from eventlake.ledger import Ledger, Stage, remove_stage
 from eventlake.model import layout
 from eventlake.model.commit import Commit, Plan
@@ -24,7 +31,7 @@ from eventlake.pipeline.commit import append
 from eventlake.pipeline.dedupe import DedupeJob, DedupeResult, dedupe_task, drop
 from eventlake.pipeline.describe import Outcome, check_balance, chunks_by_table, describe, landing
 from eventlake.pipeline.evolve import Growth, evolve
-from eventlake.pipeline.finish import Finished, Lake, clean, finish
+from eventlake.pipeline.finish import Finished, clean, finish
 from eventlake.pipeline.read import GatherJob, gather_task, plan_gather, read_task
 from eventlake.pipeline.tasks import Watch, run_tasks
 from eventlake.pipeline.write import WriteJob, WriteResult, plan_tasks, plan_units, write_task
@@ -41,6 +48,10 @@ IN_CACHE = 512 << 20
 """Input whose chunks, four times as large, may stay in the page cache on their way."""
 
 
+REFUSALS = (Conflict, InvalidSettings, InsufficientPermissions)
+"""Errors of a commit that say for sure that it was not made."""
+
+
 @dataclass
 class Run:
     """One sync on its way: what it works with, and how long its stages took."""
@@ -55,6 +66,8 @@ class Run:
     holders: Holders = field(default_factory=dict)
     """The buckets that the plan's files lie in."""
     timings: dict[str, float] = field(default_factory=dict)
+    is_committing: bool = False
+    """Whether the commit may have been sent to the ledger."""
 
     @property
     def stage(self) -> str:
@@ -121,15 +134,19 @@ def staged(run: Run) -> Commit:
 def committed(run: Run, commit: Commit) -> Commit:
     with run.timed("commit"):
         check_balance(commit)
+        run.is_committing = True
         return append(run.ledger, run.plan.base, commit)
 
 
 def give_up(run: Run, problem: BaseException) -> None:
-    """Leave nothing behind but a report that says why."""
+    """Remove the stage and write a report that says why."""
     with suppress(EventLakeError):
         if run.plan.run_id in run.ledger.state().runs:
             return  # only the answer was lost: the commit stands, and the next run carries it out
-        remove_stage(run.lake.store, run.plan.run_id)
+        # A put without an answer may still be applied, and would need the stage. The next run
+        # removes it with a commit of its own, which takes the sequence that the put asked for.
+        if not run.is_committing or isinstance(problem, REFUSALS):
+            remove_stage(run.lake.store, run.plan.run_id)
         code = problem.code if isinstance(problem, EventLakeError) else Internal.code
         why = str(problem) or type(problem).__name__
         lines = failure_lines(run.plan.run_id, run.plan.settings, why, code, run.lake.facts)

@@ -4,8 +4,9 @@ Nothing that lands events is used here, so that a mistake there cannot hide itse
 an event is its id and place, in a database that goes to disk when it is large.
 """
 
+from eventlake.verify.catalog import Registration
 from eventlake.verify.place import Place
 from eventlake.verify.result import TableCheck, Verification
 from eventlake.verify.spine import verify
 
-__all__ = ["Place", "TableCheck", "Verification", "verify"]
+__all__ = ["Place", "Registration", "TableCheck", "Verification", "verify"]

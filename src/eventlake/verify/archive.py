@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from eventlake.verify.check import Check
-from eventlake.verify.events import NoEventError, read_event, table_of
+from eventlake.verify.events import NoEventError, catalog_name, read_event, table_of
 from eventlake.verify.ledger import Commit
 from eventlake.verify.lines import read_lines
 from eventlake.verify.place import FAILURES
@@ -54,8 +54,8 @@ def _events(
             continue
         ours["received"] += 1
         name = event["event"] if event["type"] == "track" else ""
-        table = table_of(event["type"], name, naming, prefix)
-        if skip and not skip.isdisjoint((table, name)):
+        table = table_of(event["type"], name, naming)
+        if skip and not skip.isdisjoint((table, name, catalog_name(table, prefix))):
             ours["skipped"] += 1
             continue
         unsure = 0 if event.get("userId") is None else doubt

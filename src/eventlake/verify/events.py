@@ -123,14 +123,24 @@ def _levels(line: bytes) -> Iterator[int]:
 
 
 @lru_cache(65536)
-def table_of(kind: str, event: str, naming: str, prefix: str) -> str:
+def table_of(kind: str, event: str, naming: str) -> str:
+    """The table of an event, as its folder is called."""
     name = kind if naming == "native" else _PLURALS.get(kind, "")
     if kind == "track":
         words = re.findall("[A-Z0-9]+[a-z0-9]*|[a-z0-9]+", event)
         name = "_".join(words).lower() or f"event_{_digest(event)}"
         if naming == "native" or name in _PLURALS.values():
             name = f"track_{name}"
-    name = f"{prefix}_{name}" if prefix else name
+    return _shortened(name)
+
+
+@lru_cache(65536)
+def catalog_name(table: str, prefix: str) -> str:
+    """What the catalog calls a table."""
+    return _shortened(f"{prefix}_{table}") if prefix else table
+
+
+def _shortened(name: str) -> str:
     return name if len(name) <= 127 else f"{name[:118]}_{_digest(name)}"
 
 

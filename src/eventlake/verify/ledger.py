@@ -25,6 +25,8 @@ class Commit:
     uris: list[str]
     counts: dict[str, int]
     tables: dict[str, dict[str, int]]
+    columns: dict[str, list[str]]
+    """Of each table that there is from here on."""
     files: list[str]
     adopted: bool
     """Whether it takes over what somebody else has landed."""
@@ -54,6 +56,11 @@ def _commit(path: str, content: bytes) -> Commit:
         uris=sorted(one["uri"] for one in body["inputs"]),
         counts=dict.fromkeys(BOOKS, 0) | body["counts"],
         tables={one["table"]["name"]: dict.fromkeys(BOOKS, 0) | one["counts"] for one in tables},
+        columns={
+            one["table"]["name"]: [column["name"] for column in one["table"]["columns"]]
+            for one in tables
+            if one.get("files") or one.get("adopted")
+        },
         files=[*own, *body.get("adopted", ())],
         adopted=any(one.get("adopted") for one in tables),
     )

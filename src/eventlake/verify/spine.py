@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 import duckdb
 
 from eventlake.verify.archive import read_archive
+from eventlake.verify.catalog import Find, check_catalog, check_sources
 from eventlake.verify.check import Check
 from eventlake.verify.compare import check_books, compare
 from eventlake.verify.ledger import find_folder, read_commits
@@ -17,9 +18,15 @@ from eventlake.verify.tables import read_tables
 
 
 def verify(
-    place: Place, source: str, progress: Callable[[str], None] | None = None
+    place: Place,
+    source: str,
+    progress: Callable[[str], None] | None = None,
+    catalog: Find | None = None,
 ) -> Verification:
-    """Compare all that a source has landed with its archive; `source` is its slug or its id."""
+    """Compare what a source has landed with its archive, and with the catalog if that is given.
+
+    `source` is its slug or its id.
+    """
     say = progress or (lambda _: None)
     folder = find_folder(place, source)
     with (
@@ -35,6 +42,9 @@ def verify(
         settle_suppressed(check)
         tables = compare(check)
         check_books(check)
+        if catalog:
+            check_sources(check)
+            check_catalog(check, catalog)
         return _verification(check, source, tables)
 
 

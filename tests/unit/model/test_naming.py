@@ -9,6 +9,7 @@ from eventlake.model.naming import (
     MAX_TABLE_NAME,
     Call,
     Naming,
+    catalog_name,
     database_name,
     key_name,
     leaf,
@@ -67,10 +68,8 @@ def test_snake_case_is_settled_after_one_turn(name: str) -> None:
     ],
 )
 def test_the_table_of_a_call(call: Call, warehouse: str, native: str) -> None:
-    assert table_name(call, "Ignored", WAREHOUSE, "") == warehouse
-    assert table_name(call, "Ignored", NATIVE, "") == native
-    assert table_name(call, "", WAREHOUSE, "shop") == f"shop_{warehouse}"
-    assert table_name(call, "", NATIVE, "shop") == f"shop_{native}"
+    assert table_name(call, "Ignored", WAREHOUSE) == warehouse
+    assert table_name(call, "Ignored", NATIVE) == native
 
 
 @pytest.mark.parametrize(
@@ -93,26 +92,36 @@ def test_the_table_of_a_call(call: Call, warehouse: str, native: str) -> None:
     ],
 )
 def test_the_table_of_a_track_event(event: str, warehouse: str, native: str) -> None:
-    assert table_name(TRACK, event, WAREHOUSE, "") == warehouse
-    assert table_name(TRACK, event, NATIVE, "") == native
-    assert table_name(TRACK, event, WAREHOUSE, "eu") == f"eu_{warehouse}"
+    assert table_name(TRACK, event, WAREHOUSE) == warehouse
+    assert table_name(TRACK, event, NATIVE) == native
 
 
 @pytest.mark.parametrize(
-    ("event", "naming", "prefix", "table"),
+    ("event", "naming", "table"),
     [
-        ("a" * 127, WAREHOUSE, "", "a" * 127),
-        ("a" * 128, WAREHOUSE, "", "a" * 118 + "_ad5b3fdb"),
-        ("a" * 121, NATIVE, "", "track_" + "a" * 121),
-        ("a" * 127, NATIVE, "", "track_" + "a" * 112 + "_822ee20a"),
-        ("Very Long " * 20, WAREHOUSE, "", ("very_long_" * 12)[:118] + "_13a26897"),
-        ("b" * 122, WAREHOUSE, "shop", "shop_" + "b" * 122),
-        ("b" * 123, WAREHOUSE, "shop", "shop_" + "b" * 113 + "_95424e44"),
+        ("a" * 127, WAREHOUSE, "a" * 127),
+        ("a" * 128, WAREHOUSE, "a" * 118 + "_ad5b3fdb"),
+        ("a" * 121, NATIVE, "track_" + "a" * 121),
+        ("a" * 127, NATIVE, "track_" + "a" * 112 + "_822ee20a"),
+        ("Very Long " * 20, WAREHOUSE, ("very_long_" * 12)[:118] + "_13a26897"),
     ],
 )
-def test_a_long_table_name(event: str, naming: Naming, prefix: str, table: str) -> None:
-    assert table_name(TRACK, event, naming, prefix) == table
+def test_a_long_table_name(event: str, naming: Naming, table: str) -> None:
+    assert table_name(TRACK, event, naming) == table
     assert len(table) <= MAX_TABLE_NAME
+
+
+@pytest.mark.parametrize(
+    ("table", "prefix", "name"),
+    [
+        ("orders", "", "orders"),
+        ("orders", "shop", "shop_orders"),
+        ("b" * 122, "shop", "shop_" + "b" * 122),
+        ("b" * 123, "shop", "shop_" + "b" * 113 + "_95424e44"),
+    ],
+)
+def test_the_name_of_a_table_in_the_catalog(table: str, prefix: str, name: str) -> None:
+    assert catalog_name(table, prefix) == name
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,82 @@
+"""Which sources a lake has, and the folder and catalog names that each of them owns.
+
+A claim is made before a source's first commit under a name and is never given up: the tables stay
+registered under that name, so nobody else may have it.
+"""
+
+from pydantic import Field
+
+from eventlake.errors import InvalidSettings
+from eventlake.model.settings import SourceSettings
+from eventlake.model.values import Value
+
+Names = tuple[str, str]
+"""A database and a table prefix."""
+
+
+class Claim(Value):
+    """What one source owns besides its folder."""
+
+    source: str
+    source_id: str
+    partition_by_slug: bool = False
+    names: tuple[Names, ...] = ()
+    """Every database and table prefix that its tables were ever registered under."""
+
+
+class Claims(Value):
+    """The claims of all sources of a lake, by folder."""
+
+    by_folder: dict[str, Claim] = Field(default_factory=dict)
+
+    def with_source(self, settings: SourceSettings) -> "Claims":
+        """The claims with those of `settings`; InvalidSettings if another source owns one."""
+        for folder, other in self.by_folder.items():
+            if folder == settings.folder:
+                _check_folder(settings, other)
+            else:
+                _check_neighbour(settings, other)
+        known = self.by_folder.get(settings.folder)
+        names = dict.fromkeys((*(known.names if known else ()), names_of(settings)))
+        mine = Claim(
+            source=settings.source,
+            source_id=settings.source_id,
+            partition_by_slug=settings.partition_by_slug,
+            names=tuple(names),
+        )
+        return Claims(by_folder={**self.by_folder, settings.folder: mine})
+
+
+def names_of(settings: SourceSettings) -> Names:
+    """The database and prefix that the source's tables have in the catalog."""
+    return settings.database, settings.table_prefix
+
+
+def _check_folder(settings: SourceSettings, owner: Claim) -> None:
+    if settings.source_id != owner.source_id:
+        raise InvalidSettings(
+            f"the folder {settings.folder!r} belongs to the source {owner.source!r} (id "
+            f"{owner.source_id}), and this source has the id {settings.source_id}: choose another "
+            f"{'slug' if settings.partition_by_slug else 'source_id'}"
+        )
+
+
+def _check_neighbour(settings: SourceSettings, other: Claim) -> None:
+    if settings.source_id == other.source_id:
+        raise InvalidSettings(
+            f"the source with the id {settings.source_id} was loaded as {other.source!r} with "
+            f"partition_by_slug {other.partition_by_slug}: keep both, or choose another source_id"
+        )
+    for database, prefix in other.names:
+        if settings.database == database and _overlap(settings.table_prefix, prefix):
+            raise InvalidSettings(
+                f"database is {database!r}, and {other.source} has tables there"
+                f"{f' with the table_prefix {prefix!r}' if prefix else ''}: choose another "
+                "database, or give each of the two a table_prefix of its own"
+            )
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether two prefixes can make the same table name: `a` and `a_b` can."""
+    short, long = sorted((f"{one}_", f"{other}_"), key=len)
+    return not (one and other) or long.startswith(short)
