@@ -49,6 +49,7 @@ GRANTED = {
     "key": {"kms:Decrypt", "kms:GenerateDataKey"},
     "glue": {
         "glue:BatchCreatePartition",
+        "glue:BatchDeletePartition",
         "glue:BatchGetPartition",
         "glue:BatchUpdatePartition",
         "glue:CreateDatabase",

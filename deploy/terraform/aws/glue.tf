@@ -17,6 +17,7 @@ data "aws_iam_policy_document" "glue" {
     sid = "KeepOwnTables"
     actions = [
       "glue:BatchCreatePartition",
+      "glue:BatchDeletePartition",
       "glue:BatchGetPartition",
       "glue:BatchUpdatePartition",
       "glue:CreateDatabase",
