@@ -112,5 +112,5 @@ def load(events: Workload) -> Timed:
 
 
 def _landed(answer: dict[str, Any]) -> Landed:
-    files = [file for done in answer["tables"] for file in done.get("files", ())]
+    files = [file for done in answer["tables"] for file in done.get("adds", ())]
     return Landed(len(files), answer["counts"]["landed"], sum(file["bytes"] for file in files))

@@ -213,7 +213,7 @@ def strays(lake: Place) -> list[str]:
 
 def _strays(lake: Path) -> list[str]:
     commits = read_commits(lake)
-    known = {move["final"] for commit in commits for move in commit.get("moves", ())}
+    known = {path for commit in commits for path in _paths(commit)}
     places = (f"data/{SOURCE}", f"quarantine/{SOURCE}", f"ledger/{SOURCE}/ids")
     files = (file for place in places for file in (lake / "segment-data" / place).rglob("*"))
     found = {file.relative_to(lake).as_posix() for file in files if file.is_file()}
@@ -222,10 +222,19 @@ def _strays(lake: Path) -> list[str]:
     return sorted(found - known | staged | halves)
 
 
+def _paths(commit: Any) -> Iterator[str]:
+    """Every object that a commit puts into the lake."""
+    for done in commit.get("tables", ()):
+        yield from (file["path"] for file in done.get("adds", ()))
+    yield from (file["path"] for file in commit.get("ids", ()))
+    if quarantine := commit.get("quarantine"):
+        yield quarantine["path"]
+
+
 def _tables(lake: Path, commits: list[Any]) -> dict[str, Counter[Any]]:
     tables: dict[str, Counter[Any]] = {}
     for done in (done for commit in commits for done in commit.get("tables", ())):
-        for file in done.get("files", ()):
+        for file in done.get("adds", ()):
             rows = tables.setdefault(done["table"]["name"], Counter())
             rows.update(_rows(lake / file["path"], tuple(file["partition"].items())))
     return tables
@@ -255,8 +264,8 @@ def _reported(path: Path) -> set[str]:
 def _quarantine(lake: Path, commits: list[Any]) -> Counter[Any]:
     rows: Counter[Any] = Counter()
     for commit in commits:
-        if path := commit.get("quarantine"):
-            kept = pq.read_table(lake / path, partitioning=None).to_pylist()
+        if quarantine := commit.get("quarantine"):
+            kept = pq.read_table(lake / quarantine["path"], partitioning=None).to_pylist()
             assert {row.pop("run_id") for row in kept} == {commit["run_id"]}
             rows.update(tuple(row.values()) for row in kept)
     return rows

@@ -30,9 +30,17 @@ from eventlake.lake import Lake
 from eventlake.lakes import open_parts
 from eventlake.ledger import Ledger, Stage
 from eventlake.model.catalog import CatalogTable
-from eventlake.model.commit import Commit, Counts, IdFile, Input, Move, TableCommit
+from eventlake.model.commit import Commit, Counts, DataFile, IdFile, Input, TableCommit
 from eventlake.model.lake import LakeSettings
-from eventlake.model.layout import DATA, LOGS, DatePartition, ids_path, stage_path, table_path
+from eventlake.model.layout import (
+    DATA,
+    LOGS,
+    DatePartition,
+    ids_path,
+    partition_of,
+    stage_path,
+    table_path,
+)
 from eventlake.model.naming import PLURALS, Call, Naming
 from eventlake.model.schema import TableSchema, new_table, standard_columns
 from eventlake.model.settings import SourceSettings, source_settings
@@ -188,26 +196,24 @@ def _take_over(taking: Taking) -> Adopted:
     known = since - timedelta(days=taking.settings.dedup_days)
     recent = [path for paths in files.values() for path in paths if _day(path) >= known]
     with Stage(taking.store, taking.ledger.folder, run_id):
-        ids, moves = _index(taking, run_id, recent)
+        ids = _index(taking, run_id, recent)
         commit = Commit(
             run_id=run_id,
             settings=taking.settings,
             inputs=logs,
             counts=Counts(),
-            tables=tuple(_table(taking, table) for table in taking.tables),
-            moves=moves,
+            tables=tuple(_table(taking, table, files[table.name]) for table in taking.tables),
             ids=ids,
-            adopted=tuple(path for paths in files.values() for path in paths),
         )
-        commit = append(taking.ledger, 0, commit)
-        finished = finish(taking.lake, commit, Silent())
+        sequence, commit = append(taking.ledger, 0, commit)
+        finished = finish(taking.lake, sequence, commit, Silent())
     clean(taking.lake, taking.ledger, commit, finished, Silent())
     return Adopted(
         run_id=run_id,
         source=taking.settings.source,
         database=taking.settings.database,
         tables=tuple(table.name for table in taking.tables),
-        files=len(commit.adopted),
+        files=sum(map(len, files.values())),
         since=str(since),
         ids=sum(file.rows for file in ids),
         logs=len(logs),
@@ -215,9 +221,10 @@ def _take_over(taking: Taking) -> Adopted:
     )
 
 
-def _data_files(store: Store, table: CatalogTable) -> list[str]:
-    found = (one.path for one in store.objects(table.location))
-    return sorted(path for path in found if path.endswith(".parquet"))
+def _data_files(store: Store, table: CatalogTable) -> dict[str, int]:
+    """A table's files and their sizes, by path in order."""
+    found = {one.path: one.size for one in store.objects(table.location)}
+    return {path: found[path] for path in sorted(found) if path.endswith(".parquet")}
 
 
 def _day(path: str) -> date:
@@ -250,13 +257,17 @@ def _log_day(name: str, unknown: date) -> date:
         return unknown
 
 
-def _table(taking: Taking, table: CatalogTable) -> TableCommit:
+def _table(taking: Taking, table: CatalogTable, files: Mapping[str, int]) -> TableCommit:
     """The table as the catalog has it; standard columns that it lacks come at its end."""
     call = _call(table.name, taking.settings)
     standard = new_table(table.name, call, taking.settings.naming).columns
     added = table.lacks(standard)
     schema = TableSchema(name=table.name, call=call, columns=table.columns + added)
-    return TableCommit(table=schema, counts=Counts(), new_columns=added, adopted=True)
+    adds = tuple(
+        DataFile(path=path, rows=None, bytes=size, partition=partition_of(path))
+        for path, size in files.items()
+    )
+    return TableCommit(table=schema, counts=Counts(), new_columns=added, adopted=True, adds=adds)
 
 
 def _call(name: str, settings: SourceSettings) -> Call:
@@ -269,12 +280,12 @@ def _call(name: str, settings: SourceSettings) -> Call:
 # Types
 
 
-def _check_types(taking: Taking, files: Mapping[str, Sequence[str]]) -> None:
+def _check_types(taking: Taking, files: Mapping[str, Mapping[str, int]]) -> None:
     """Refuse tables whose files hold other types than what would be added to them."""
     wrong = [
         f"{table.name}.{name} ({kind})"
         for table in taking.tables
-        for name, kind in _foreign(taking.store, table, files[table.name][-1:])
+        for name, kind in _foreign(taking.store, table, list(files[table.name])[-1:])
     ]
     if wrong:
         raise InvalidSettings(
@@ -315,19 +326,16 @@ def _fits(held: pa.DataType, wanted: Type) -> bool:
 # The index
 
 
-def _index(
-    taking: Taking, run_id: str, paths: Sequence[str]
-) -> tuple[tuple[IdFile, ...], tuple[Move, ...]]:
-    files, moves = [], []
+def _index(taking: Taking, run_id: str, paths: Sequence[str]) -> tuple[IdFile, ...]:
+    files = []
     for number, ids in enumerate(_ids(taking, paths)):
         staged = f"{stage_path(run_id)}/kept/{number:06d}.parquet"
         write_ids(taking.store, staged, ids)
         taking.store.settle(staged)
         final = ids_path(taking.settings.folder, run_id, number)
         first, last = int(ids.received.min()), int(ids.received.max())
-        files.append(IdFile(path=final, rows=len(ids.high), first=first, last=last))
-        moves.append(Move(staged=staged, final=final))
-    return tuple(files), tuple(moves)
+        files.append(IdFile(path=final, rows=len(ids.high), first=first, last=last, staged=staged))
+    return tuple(files)
 
 
 def _ids(taking: Taking, paths: Sequence[str]) -> Iterator[Ids]:

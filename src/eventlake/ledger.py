@@ -38,7 +38,7 @@ class State(Value):
         made = [
             done
             for done in commit.tables
-            if done.files or done.adopted or done.table.name in self.tables
+            if done.adds or done.adopted or done.table.name in self.tables
         ]
         return State(
             sequence=sequence,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from eventlake.model.catalog import CatalogTable
-from eventlake.model.commit import Move
+from eventlake.model.commit import TableChange, Transaction
 from eventlake.model.job import JobState
 from eventlake.model.schema import Column
 
@@ -49,8 +49,11 @@ class TableFormat(Protocol):
     needs_partitions: bool
     """Whether engines see a new partition only once the catalog has been told about it."""
 
-    def publish(self, moves: Sequence[Move]) -> None:
-        """Bring staged files into place; what an earlier try has done is left alone."""
+    def publish(self, change: TableChange, transaction: Transaction) -> None:
+        """Make a committed change of one table visible: the files added first, then the removals.
+
+        May be repeated, by several processes, and for commits in any order.
+        """
 
 
 class Runner(Protocol):

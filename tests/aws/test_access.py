@@ -88,7 +88,7 @@ def test_a_catalog_that_is_full_leaves_out_what_is_new(
     assert {line["error_code"] for line in report if line["table_name"] in failed} == {
         "EventLake.LimitExceeded"
     }
-    known = {one.table.name for one in done.tables if one.files and not one.is_new}
+    known = {one.table.name for one in done.tables if one.adds and not one.is_new}
     assert known  # and these went on
     assert lakes.load(more, aws.settings()).status == "nothing"
     tables = aws.client("glue").get_tables(DatabaseName="web")["TableList"]

@@ -143,7 +143,7 @@ class Lake:
         return TableCommit(
             table=new_table(name, Call.TRACK, self.settings.naming),
             counts=Counts(received=rows, landed=rows),
-            files=tuple(files),
+            adds=tuple(files),
         )
 
     def quarantine(self, *reasons: str) -> None:
@@ -296,7 +296,7 @@ def test_a_row_in_the_wrong_hour(lake: Lake) -> None:
 def test_a_row_without_an_id(lake: Lake) -> None:
     path = lake.gz(line("a"))
     done = lake.commit(path, [Row("a")])
-    lake.write(done.tables[0].files[0].path, [Row("a"), Row(None)])  # type: ignore[arg-type]
+    lake.write(done.tables[0].adds[0].path, [Row("a"), Row(None)])  # type: ignore[arg-type]
     assert only(lake.verify()).extra == 1
 
 
@@ -318,7 +318,7 @@ def test_a_file_that_no_commit_names(lake: Lake) -> None:
 
 def test_a_file_that_is_gone(lake: Lake) -> None:
     done = lake.commit(lake.gz(line("a")), [Row("a")])
-    path = done.tables[0].files[0].path
+    path = done.tables[0].adds[0].path
     (lake.root / path).unlink()
     found = lake.verify()
     assert found.problems[0] == f"Parquet files that a commit names and that are gone: {path}"
@@ -329,7 +329,7 @@ def test_a_file_that_cannot_be_read(lake: Lake) -> None:
     done = lake.commit(
         lake.gz(line("a"), line("b", NOON + HOUR)), [Row("a"), Row("b", NOON + HOUR)]
     )
-    path = done.tables[0].files[0].path
+    path = done.tables[0].adds[0].path
     (lake.root / path).write_bytes(b"nonsense")
     found = lake.verify()
     assert found.problems[0].startswith(f"{path} cannot be read: ")
@@ -343,7 +343,7 @@ def test_a_file_that_is_damaged_inside(lake: Lake) -> None:
         lake.gz(*(line(f"m{at.hour}", at) for at in hours)),
         [Row(f"m{at.hour}", at) for at in hours],
     )
-    path = done.tables[0].files[2].path
+    path = done.tables[0].adds[2].path
     content = (lake.root / path).read_bytes()
     (lake.root / path).write_bytes(b"PAR1" + bytes(20) + content[24:])
     found = lake.verify()
@@ -354,7 +354,7 @@ def test_a_file_that_is_damaged_inside(lake: Lake) -> None:
 
 def test_a_file_without_ids(lake: Lake) -> None:
     done = lake.commit(lake.gz(line("a")), [Row("a")])
-    path = done.tables[0].files[0].path
+    path = done.tables[0].adds[0].path
     pq.write_table(pa.table({"received_at": [NOON]}), lake.root / path)
     found = lake.verify()
     assert found.problems[0] == f"{path} cannot be read: it has no column id"
@@ -375,7 +375,7 @@ def test_more_files_than_are_open_at_once(tmp_path: Path) -> None:
     hours = [NOON + n * HOUR for n in range(103)]
     rows = [Row(f"m{n}", at) for n, at in enumerate(hours)]
     done = lake.commit(lake.gz(*(line(row.id, row.at) for row in rows)), rows)
-    (lake.root / done.tables[0].files[-1].path).write_bytes(b"nonsense")
+    (lake.root / done.tables[0].adds[-1].path).write_bytes(b"nonsense")
     found = lake.verify()
     assert only(found) == TableCheck(table="signed_up", expected=103, found=102, missing=1)
 

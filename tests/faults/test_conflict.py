@@ -230,7 +230,8 @@ class PublishesLate:
             with suppress(KeyboardInterrupt):
                 lakes.load([self.file], self.lake, Stops())
             [commit] = lakes.read_commits(self.lake)
-            self.moves = commit["moves"]
+            files = (file for done in commit["tables"] for file in done["adds"])
+            self.moves = [*commit["ids"], *files]
 
     def watched(self, look: Any) -> Any:
         """A look at the store, after which the files move."""
@@ -240,7 +241,7 @@ class PublishesLate:
                 return look(store, path)
             finally:
                 for move in self.moves:
-                    store.publish(move["staged"], move["final"])
+                    store.publish(move["staged"], move["path"])
                 self.moves = []
 
         return then_move

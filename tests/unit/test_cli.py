@@ -103,7 +103,7 @@ def commit(name: str, landed: int = 10, **changes: Any) -> TableCommit:
     table = new_table(name, Call.TRACK, Naming.WAREHOUSE)
     files = (DataFile(path="f", rows=landed, bytes=9, partition={"day": "2026-11-01", "hr": "07"}),)
     counts = Counts(received=landed + 1, landed=landed, duplicates=1, rescued=2)
-    return TableCommit(table=table, counts=counts, files=files, **changes)
+    return TableCommit(table=table, counts=counts, adds=files, **changes)
 
 
 def words(text: str) -> list[list[str]]:

@@ -49,7 +49,7 @@ def table(name: str, *columns: str, landed: bool = True) -> TableCommit:
     return TableCommit(
         table=new_table(name, Call.TRACK, Naming.WAREHOUSE).with_columns(more),
         counts=Counts(),
-        files=files if landed else (),
+        adds=files if landed else (),
     )
 
 

@@ -23,12 +23,14 @@ class Input(Value):
 
 
 class IdFile(Value):
-    """Message ids of one run: hashes in order, with the first and last moment of receipt."""
+    """A file of the message-id index: hashes in order, and the first and last time of receipt."""
 
     path: str
     rows: int
     first: int
     last: int
+    staged: str = ""
+    """Where the file is until its commit is published."""
 
 
 class Plan(Value):
@@ -45,20 +47,32 @@ class Plan(Value):
     """Whether the tables get other names in the catalog than they had."""
 
 
-class Move(Value):
-    """A staged object and the place that it is published to."""
+Bound = int | str | None
+"""The least or greatest value of a column: a number, or the text of a decimal, time or string."""
 
-    staged: str
-    final: str
+ColumnStats = tuple[int, Bound, Bound]
+"""How many nulls a column has in a file, and its least and greatest value where that is known."""
 
 
 class DataFile(Value):
     """A Parquet file of a table."""
 
     path: str
-    rows: int
+    rows: int | None
+    """None for a file of somebody else's that nobody has opened."""
     bytes: int
     partition: dict[str, str]
+    staged: str = ""
+    """Where the file is until its commit is published; empty for one that was there before."""
+    stats: dict[str, ColumnStats] = Field(default_factory=dict)
+    """Of the columns that have statistics."""
+
+
+class StagedFile(Value):
+    """An object in the stage, and the path that it is published to."""
+
+    staged: str
+    path: str
 
 
 class Counts(Value):
@@ -90,12 +104,14 @@ class TableCommit(Value):
     is_new: bool = False
     adopted: bool = False
     """Whether it was there before, filled by somebody else."""
-    files: tuple[DataFile, ...] = ()
+    adds: tuple[DataFile, ...] = ()
+    removes: tuple[DataFile, ...] = ()
+    """Files that are part of the table no longer."""
 
     @property
     def partitions(self) -> tuple[dict[str, str], ...]:
-        """Each partition touched, once, in order."""
-        unique = {tuple(file.partition.items()) for file in self.files}
+        """Each partition that got files, once, in order."""
+        unique = {tuple(file.partition.items()) for file in self.adds}
         return tuple(dict(items) for items in sorted(unique))
 
 
@@ -107,12 +123,34 @@ class Commit(Value):
     inputs: tuple[Input, ...]
     counts: Counts
     tables: tuple[TableCommit, ...] = ()
-    moves: tuple[Move, ...] = ()
     ids: tuple[IdFile, ...] = ()
-    quarantine: str = ""
+    quarantine: StagedFile | None = None
     abandons: tuple[str, ...] = ()
     """Runs found dead at planning: should one still live, it may not commit any more."""
-    adopted: tuple[str, ...] = ()
-    """Data files that somebody else had written before."""
     renamed: bool = False
     """Whether all tables are to be registered with their history, as their names changed."""
+
+    @property
+    def is_adoption(self) -> bool:
+        """Whether it takes over tables that somebody else filled."""
+        return any(done.adopted for done in self.tables)
+
+
+class TableChange(Value):
+    """What a commit does to the files of one table, as a table format needs it."""
+
+    location: str
+    table: TableSchema
+    partition_columns: tuple[str, ...]
+    new_columns: tuple[Column, ...] = ()
+    adds: tuple[DataFile, ...] = ()
+    removes: tuple[DataFile, ...] = ()
+
+
+class Transaction(Value):
+    """Identifies a commit of a source."""
+
+    source: str
+    """The source's folder."""
+    run_id: str
+    sequence: int

@@ -58,6 +58,12 @@ def partition_path(values: Mapping[str, str]) -> str:
     return "/".join(f"{column}={value}" for column, value in values.items())
 
 
+def partition_of(path: str) -> dict[str, str]:
+    """`…/segment_type=t/day=2026-11-01/hr=07/x.parquet` → `{"day": "2026-11-01", "hr": "07"}`"""
+    below_table = path.partition("/segment_type=")[2].split("/")[1:-1]
+    return dict(folder.split("=", 1) for folder in below_table if "=" in folder)
+
+
 def table_path(folder: str, table: str) -> str:
     return f"{DATA}/{folder}/segment_type={table}"
 

@@ -77,7 +77,7 @@ def report_lines(
     """The report of a run that committed; `facts` are of the lake itself."""
     head = {**_head(commit.run_id, commit.settings, finished), **facts}
     status = PARTIAL if problems else FINISHED
-    files = [file for done in commit.tables for file in done.files]
+    files = [file for done in commit.tables for file in done.adds]
     run = {
         **head,
         "type": "source",
@@ -105,8 +105,8 @@ def _table_line(head: Line, done: TableCommit, prefix: str, problems: Problems) 
         "new_columns": [{"name": c.name, "type": str(c.type)} for c in done.new_columns],
         "is_new": done.is_new,
         **_counts(done.counts),
-        "bytes_written": sum(file.bytes for file in done.files),
-        "files_written": len(done.files),
+        "bytes_written": sum(file.bytes for file in done.adds),
+        "files_written": len(done.adds),
     }
 
 

@@ -7,24 +7,27 @@ from eventlake.errors import Conflict, InvalidSettings
 from eventlake.kernels.dedupe import Ids, met_before
 from eventlake.ledger import Ledger
 from eventlake.model.claims import names_of
-from eventlake.model.commit import Commit, TableCommit
+from eventlake.model.commit import Commit, IdFile, TableCommit
 from eventlake.model.schema import budget_used
 from eventlake.model.settings import FIXED
 from eventlake.pipeline.dedupe import read_ids
 from eventlake.stores import Store
 
 
-def append(ledger: Ledger, base: int, commit: Commit) -> Commit:
-    """Make a commit true, after those that others made since the plan; return it as it stands."""
+def append(ledger: Ledger, base: int, commit: Commit) -> tuple[int, Commit]:
+    """Make a commit true, after those that others made since the plan.
+
+    Returns its sequence and the commit as it stands.
+    """
     claim(ledger.store, commit.settings)
     while not ledger.append(base + 1, commit):
         for sequence, other in ledger.since(base):
             if other.run_id == commit.run_id:
-                return other  # it is ours: only the answer to an earlier try was lost
+                return sequence, other  # it is ours: only the answer to an earlier try was lost
             check_conflict(ledger.store, commit, other)
             commit = rebase(commit, other)
             base = sequence
-    return commit
+    return base + 1, commit
 
 
 def check_conflict(store: Store, mine: Commit, other: Commit) -> None:
@@ -49,10 +52,9 @@ def _conflict(other: Commit, what: str) -> Conflict:
 
 
 def _share_ids(store: Store, mine: Commit, other: Commit) -> bool:
-    staged = {move.final: move.staged for move in (*mine.moves, *other.moves)}
-    known = [_read_moving(store, file.path, staged) for file in other.ids]
+    known = [_read_moving(store, file) for file in other.ids]
     for file in mine.ids:
-        own = _read_moving(store, file.path, staged)
+        own = _read_moving(store, file)
         if any(met_before(own, theirs, window=EVER).any() for theirs in known):
             return True
     return False
@@ -62,17 +64,17 @@ def _share_ids(store: Store, mine: Commit, other: Commit) -> bool:
 EVER = 1 << 60
 
 
-def _read_moving(store: Store, final: str, staged: dict[str, str]) -> Ids:
+def _read_moving(store: Store, file: IdFile) -> Ids:
     """An index file that its run may be publishing just now."""
-    for path in (final, staged[final]):
+    for path in (file.path, file.staged):
         with suppress(InvalidSettings):  # not there yet, or not there any more
             return read_ids(store, path)
-    return read_ids(store, final)
+    return read_ids(store, file.path)
 
 
 def rebase(mine: Commit, other: Commit) -> Commit:
     """This commit on top of another that touched some of the same tables."""
-    changed = (done for done in other.tables if done.files or done.new_columns)
+    changed = (done for done in other.tables if done.adds or done.new_columns)
     theirs = {done.table.name: done for done in changed}
     tables = tuple(
         _on_top(done, theirs[done.table.name], other) if done.table.name in theirs else done

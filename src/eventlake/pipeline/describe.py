@@ -6,7 +6,7 @@ from functools import cached_property
 
 from eventlake.errors import Internal
 from eventlake.model import layout
-from eventlake.model.commit import Commit, Counts, DataFile, IdFile, Move, Plan, TableCommit
+from eventlake.model.commit import Commit, Counts, DataFile, IdFile, Plan, StagedFile, TableCommit
 from eventlake.model.naming import Call
 from eventlake.model.schema import new_table
 from eventlake.pipeline.chunks import ChunkMeta, ReadResult
@@ -49,9 +49,7 @@ class Outcome:
 def describe(plan: Plan, outcome: Outcome, dead: tuple[str, ...]) -> Commit:
     """The commit that makes what is in the stage true."""
     quarantine = layout.quarantine_path(plan.settings.folder, plan.run_id)
-    ids, id_moves = _place_ids(plan, outcome)
-    data, data_moves = _place_files(plan, outcome)
-    aside = [Move(staged=outcome.quarantine, final=quarantine)] if outcome.quarantine else []
+    data = _place_files(plan, outcome)
     tables = tuple(_tables(plan, outcome, data))
     rejected = Counts(received=outcome.quarantined, quarantined=outcome.quarantined)
     return Commit(
@@ -60,43 +58,46 @@ def describe(plan: Plan, outcome: Outcome, dead: tuple[str, ...]) -> Commit:
         inputs=plan.inputs,
         counts=sum((done.counts for done in tables), rejected),
         tables=tables,
-        # What the next run needs comes first.
-        moves=(*id_moves, *aside, *data_moves),
-        ids=ids,
-        quarantine=quarantine if outcome.quarantine else "",
+        ids=_place_ids(plan, outcome),
+        quarantine=StagedFile(staged=outcome.quarantine, path=quarantine)
+        if outcome.quarantine
+        else None,
         abandons=dead,
         renamed=plan.renamed,
     )
 
 
-def _place_ids(plan: Plan, outcome: Outcome) -> tuple[tuple[IdFile, ...], list[Move]]:
-    kept = [one for one in outcome.kept if one.rows]
-    files = tuple(
+def _place_ids(plan: Plan, outcome: Outcome) -> tuple[IdFile, ...]:
+    return tuple(
         IdFile(
             path=layout.ids_path(plan.settings.folder, plan.run_id, number),
             rows=one.rows,
             first=one.first,
             last=one.last,
+            staged=one.kept,
         )
-        for number, one in enumerate(kept)
+        for number, one in enumerate(one for one in outcome.kept if one.rows)
     )
-    moves = [Move(staged=o.kept, final=file.path) for o, file in zip(kept, files, strict=True)]
-    return files, moves
 
 
-def _place_files(plan: Plan, outcome: Outcome) -> tuple[dict[str, list[DataFile]], list[Move]]:
+def _place_files(plan: Plan, outcome: Outcome) -> dict[str, list[DataFile]]:
     by, folder = plan.settings.date_partition, plan.settings.folder
     tables: defaultdict[str, list[DataFile]] = defaultdict(list)
-    moves = []
     for number, file in enumerate(outcome.files):
         partition = by.values(file.start)
         table = layout.table_path(folder, file.table)
         final = layout.data_path(table, partition, plan.run_id, number)
-        moves.append(Move(staged=file.path, final=final))
         tables[file.table].append(
-            DataFile(path=final, rows=file.rows, bytes=file.bytes, partition=partition)
+            DataFile(
+                path=final,
+                rows=file.rows,
+                bytes=file.bytes,
+                partition=partition,
+                staged=file.path,
+                stats=file.stats,
+            )
         )
-    return tables, moves
+    return tables
 
 
 def _tables(plan: Plan, outcome: Outcome, data: dict[str, list[DataFile]]) -> list[TableCommit]:
@@ -117,7 +118,7 @@ def _table(
 ) -> TableCommit:
     call, suppressed, skipped = aside or (chunks[0].call, 0, 0)
     rows, landed = sum(chunk.rows for chunk in chunks), sum(map(landing, chunks))
-    if landed != sum(file.rows for file in files):
+    if landed != sum(file.rows or 0 for file in files):
         raise Internal(f"{table}: {landed} rows should have been written, and were not")
     known = plan.tables.get(table)
     growth = outcome.growth.get(table)
@@ -137,7 +138,7 @@ def _table(
         ),
         new_columns=growth.added,
         is_new=known is None and landed > 0,
-        files=tuple(files),
+        adds=tuple(files),
     )
 
 

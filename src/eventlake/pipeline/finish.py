@@ -1,6 +1,5 @@
 """What follows a commit: publish, register, report, clean. Each may be done again after a crash."""
 
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
 
@@ -8,10 +7,10 @@ from eventlake.errors import EventLakeError
 from eventlake.lake import Lake
 from eventlake.ledger import Ledger, remove_stage
 from eventlake.model import report
-from eventlake.model.commit import Commit, Move
-from eventlake.model.layout import report_path
+from eventlake.model.commit import Commit, TableChange, TableCommit, Transaction
+from eventlake.model.layout import report_path, table_path
 from eventlake.model.report import Problems, now, report_lines, to_lines
-from eventlake.pipeline.parallel import run_per_table
+from eventlake.pipeline.parallel import TableWork, run_per_table
 from eventlake.pipeline.register import register
 from eventlake.ports import Progress
 
@@ -26,22 +25,54 @@ class Finished:
     """What a user should know of and the next run need not do again."""
 
 
-def finish(lake: Lake, commit: Commit, progress: Progress) -> Finished:
+def finish(lake: Lake, sequence: int, commit: Commit, progress: Progress) -> Finished:
     """Carry out a commit; a table that fails is left for the next run, the others go on."""
     problems = Problems()
-    publish(lake, commit, problems, progress)
+    publish(lake, sequence, commit, problems, progress)
     notes = register(lake, commit, problems, progress)
     return Finished(problems, write_report(lake, commit, problems, progress), notes)
 
 
-def publish(lake: Lake, commit: Commit, problems: Problems, progress: Progress) -> None:
-    """Move every staged file to its final path, the index and the quarantine first."""
-    owners = {file.path: done.table.name for done in commit.tables for file in done.files}
-    moves: defaultdict[str, list[Move]] = defaultdict(list)
-    for move in commit.moves:
-        moves[owners.get(move.final, "")].append(move)
-    work = [(table, partial(lake.format.publish, files)) for table, files in moves.items()]
+def publish(
+    lake: Lake, sequence: int, commit: Commit, problems: Problems, progress: Progress
+) -> None:
+    """Put the id index, the quarantine and every table's files in place."""
+    transaction = Transaction(
+        source=commit.settings.folder, run_id=commit.run_id, sequence=sequence
+    )
+    work: list[TableWork] = [("", partial(_publish_own_files, lake, commit))]
+    removed = _removed_since(lake, sequence, commit)
+    for done in commit.tables:
+        change = _change(commit, done, removed)
+        if change.adds or change.removes or change.new_columns:
+            work.append((done.table.name, partial(lake.format.publish, change, transaction)))
     run_per_table("publish", work, problems, progress)
+
+
+def _publish_own_files(lake: Lake, commit: Commit) -> None:
+    """Put what is no table's in place; the next run needs the index."""
+    for ids in commit.ids:
+        lake.store.publish(ids.staged, ids.path)
+    if commit.quarantine:
+        lake.store.publish(commit.quarantine.staged, commit.quarantine.path)
+
+
+def _removed_since(lake: Lake, sequence: int, commit: Commit) -> frozenset[str]:
+    """Files of this commit that a later one has removed: a late publish must not restore them."""
+    later = Ledger(lake.store, commit.settings.folder).since(sequence)
+    files = (file for _, one in later for done in one.tables for file in done.removes)
+    return frozenset(file.path for file in files)
+
+
+def _change(commit: Commit, done: TableCommit, removed: frozenset[str]) -> TableChange:
+    return TableChange(
+        location=table_path(commit.settings.folder, done.table.name),
+        table=done.table,
+        partition_columns=commit.settings.date_partition.columns,
+        new_columns=done.new_columns,
+        adds=tuple(file for file in done.adds if file.path not in removed),
+        removes=done.removes,
+    )
 
 
 def write_report(lake: Lake, commit: Commit, problems: Problems, progress: Progress) -> str:

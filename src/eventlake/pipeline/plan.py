@@ -31,10 +31,11 @@ def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[tuple[str, 
             continue
         commit = ledger.commit(state.runs[run_id])
         if is_gone:
-            clean(lake, ledger, commit, finish(lake, commit, progress), progress)
+            finished = finish(lake, state.runs[run_id], commit, progress)
+            clean(lake, ledger, commit, finished, progress)
         else:
             # Its index files are needed now, so help it publish.
-            publish(lake, commit, Problems(), progress)
+            publish(lake, state.runs[run_id], commit, Problems(), progress)
     uncommitted = (run_id for run_id in dead if run_id not in state.runs)
     return tuple(run_id for run_id in uncommitted if dead[run_id]), state
 

@@ -43,17 +43,9 @@ def partitions_by_table(commits: Iterable[Commit]) -> dict[str, list[Partition]]
     found: defaultdict[str, dict[tuple[tuple[str, str], ...], None]] = defaultdict(dict)
     for commit in commits:
         for done in commit.tables:
-            own = f"{table_path(commit.settings.folder, done.table.name)}/"
-            adopted = (_partition_of(path, own) for path in commit.adopted if path.startswith(own))
-            for partition in (*done.partitions, *adopted):
+            for partition in done.partitions:
                 found[done.table.name][tuple(partition.items())] = None
     return {table: [dict(items) for items in unique] for table, unique in found.items()}
-
-
-def _partition_of(path: str, table: str) -> Partition:
-    """`…/day=2026-11-01/hr=07/x.parquet` → `{"day": "2026-11-01", "hr": "07"}`"""
-    folders = path.removeprefix(table).split("/")[:-1]
-    return dict(folder.split("=", 1) for folder in folders)
 
 
 def register(lake: Lake, commit: Commit, problems: Problems, progress: Progress) -> tuple[str, ...]:
@@ -67,7 +59,7 @@ def register(lake: Lake, commit: Commit, problems: Problems, progress: Progress)
         schemas = ledger.state().tables.values()
         work = [(one.name, partial(_register_all, lake, commit, one, history)) for one in schemas]
     else:
-        changed = [done for done in commit.tables if done.files or done.new_columns]
+        changed = [done for done in commit.tables if done.adds or done.new_columns]
         work = [
             (done.table.name, partial(_register_change, lake, commit, done, history))
             for done in changed

@@ -122,13 +122,13 @@ def outcome(
         raise problem
     commit = run.ledger.commit(sequence)
     if report is None:
-        return commit, _finished_here(run, commit)
+        return commit, _finished_here(run, sequence, commit)
     return commit, Finished(_problems(report), _report_path(run))
 
 
-def _finished_here(run: Run, commit: Commit) -> Finished:
+def _finished_here(run: Run, sequence: int, commit: Commit) -> Finished:
     """Carry out a commit whose job was stopped right after it."""
-    finished = finish(run.lake, commit, run.progress)
+    finished = finish(run.lake, sequence, commit, run.progress)
     clean(run.lake, run.ledger, commit, finished, run.progress)
     return finished
 

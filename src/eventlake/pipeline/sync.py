@@ -102,11 +102,11 @@ def sync(run: Run) -> tuple[Commit, Finished]:
     with _few_collections(), ExitStack() as held:
         try:
             held.enter_context(Stage(run.lake.store, run.ledger.folder, run.plan.run_id))
-            commit = committed(run, staged(run))
+            sequence, commit = committed(run, staged(run))
         except BaseException as problem:
             give_up(run, problem)
             raise
-        finished = finish(run.lake, commit, run.progress)
+        finished = finish(run.lake, sequence, commit, run.progress)
     clean(run.lake, run.ledger, commit, finished, run.progress)
     return commit, finished
 
@@ -131,7 +131,7 @@ def staged(run: Run) -> Commit:
     return describe(run.plan, Outcome(found, kept, growth, written), run.dead)
 
 
-def committed(run: Run, commit: Commit) -> Commit:
+def committed(run: Run, commit: Commit) -> tuple[int, Commit]:
     with run.timed("commit"):
         check_balance(commit)
         run.is_committing = True

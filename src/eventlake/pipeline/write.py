@@ -3,7 +3,7 @@
 import pickle
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -16,7 +16,9 @@ import pyarrow.parquet as pq
 
 from eventlake.kernels.chunk import RECEIVED, received_in
 from eventlake.kernels.land import Part, Rows, land
+from eventlake.kernels.stats import file_stats
 from eventlake.kernels.times import as_micros
+from eventlake.model.commit import ColumnStats
 from eventlake.model.layout import DatePartition
 from eventlake.model.schema import TableSchema
 from eventlake.pipeline.chunks import QUARANTINE, ChunkMeta
@@ -94,6 +96,7 @@ class Written(msgspec.Struct):
     path: str
     rows: int
     bytes: int
+    stats: dict[str, ColumnStats] = {}
 
 
 class WriteResult(msgspec.Struct):
@@ -256,6 +259,7 @@ class _Files:
         self._written: list[Written] = []
         self._unit: Unit | None = None
         self._start, self._rows = 0, 0
+        self._with_stats: Sequence[int] = ()
         self._sink: pa.BufferOutputStream | None = None
         self._writer: pq.ParquetWriter | None = None
 
@@ -279,12 +283,16 @@ class _Files:
         if self._writer is None or start != self._start or rows.schema != self._writer.schema:
             self._close()
             self._start, self._sink = start, pa.BufferOutputStream()
+            few = len(rows) < FEW_ROWS
+            self._with_stats = (
+                [rows.schema.get_field_index(RECEIVED)] if few else range(len(rows.schema))
+            )
             self._writer = pq.ParquetWriter(
                 self._sink,
                 rows.schema,
                 compression="zstd",
                 use_dictionary=_repeating(rows),
-                write_statistics=[RECEIVED] if len(rows) < FEW_ROWS else True,
+                write_statistics=[RECEIVED] if few else True,
                 store_schema=False,  # Parquet's own says it all
             )
         self._writer.write_table(rows)
@@ -295,10 +303,11 @@ class _Files:
         if self._unit is None or self._sink is None or self._writer is None:
             return
         self._writer.close()
+        stats = file_stats(self._writer.writer.metadata, self._with_stats)
         data, table = self._sink.getvalue(), self._unit.schema.name
         path = f"{self._job.stage}/write/{table}-{uuid.uuid4().hex}-{self._rows}.parquet"
         self._left.put(path, data)
-        self._written.append(Written(table, self._start, path, self._rows, data.size))
+        self._written.append(Written(table, self._start, path, self._rows, data.size, stats))
         self._writer, self._rows = None, 0
 
 

@@ -48,7 +48,7 @@ _DEFAULTS = {
 def _commit(path: str, content: bytes) -> Commit:
     body = json.loads(content)
     tables = body.get("tables", ())
-    own = [file["path"] for one in tables for file in one.get("files", ())]
+    own = [file["path"] for one in tables for file in one.get("adds", ())]
     return Commit(
         seq=int(PurePosixPath(path).stem),
         run=body["run_id"],
@@ -59,9 +59,9 @@ def _commit(path: str, content: bytes) -> Commit:
         columns={
             one["table"]["name"]: [column["name"] for column in one["table"]["columns"]]
             for one in tables
-            if one.get("files") or one.get("adopted")
+            if one.get("adds") or one.get("adopted")
         },
-        files=[*own, *body.get("adopted", ())],
+        files=own,
         adopted=any(one.get("adopted") for one in tables),
     )
 

@@ -12,8 +12,8 @@ from eventlake.model.commit import (
     DataFile,
     IdFile,
     Input,
-    Move,
     Plan,
+    StagedFile,
     TableCommit,
 )
 from eventlake.model.naming import Call, Naming
@@ -58,7 +58,9 @@ def test_counts_add_up() -> None:
 
 
 def file(day: str, hr: str) -> DataFile:
-    return DataFile(path=f"{day}/{hr}", rows=1, bytes=10, partition={"day": day, "hr": hr})
+    stats = {"received_at": (0, "2026-11-01T07:00:00.000000Z", None), "n": (2, -1, 2**63 - 1)}
+    partition = {"day": day, "hr": hr}
+    return DataFile(path=f"{day}/{hr}", rows=1, bytes=10, partition=partition, stats=stats)
 
 
 TABLE = new_table("pages", Call.PAGE, Naming.WAREHOUSE)
@@ -67,7 +69,8 @@ DONE = TableCommit(
     counts=Counts(received=4, landed=3, duplicates=1),
     new_columns=(Column(name="title", type=Type.STRING),),
     is_new=True,
-    files=(file("2026-11-02", "00"), file("2026-11-01", "07"), file("2026-11-01", "07")),
+    adds=(file("2026-11-02", "00"), file("2026-11-01", "07"), file("2026-11-01", "07")),
+    removes=(file("2026-11-03", "00"),),
 )
 COMMIT = Commit(
     run_id="1793518200123456789",
@@ -77,9 +80,8 @@ COMMIT = Commit(
     ),
     counts=Counts(received=5, landed=3, duplicates=1, quarantined=1),
     tables=(DONE,),
-    moves=(Move(staged="s", final="f"),),
-    ids=(IdFile(path="i", rows=3, first=-1, last=2**53 + 1),),
-    quarantine="q",
+    ids=(IdFile(path="i", rows=3, first=-1, last=2**53 + 1, staged="s"),),
+    quarantine=StagedFile(staged="s", path="q"),
     abandons=("1",),
 )
 

@@ -42,7 +42,7 @@ def table(name: str, landed: int, is_new: bool) -> TableCommit:
         counts=Counts(received=landed + 1, landed=landed, duplicates=1, rescued=2),
         new_columns=(Column(name="price", type=Type.DECIMAL),) if is_new else (),
         is_new=is_new,
-        files=files,
+        adds=files,
     )
 
 

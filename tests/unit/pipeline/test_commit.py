@@ -9,7 +9,7 @@ import pytest
 from eventlake.errors import Conflict
 from eventlake.kernels.dedupe import DAY, Ids, hash_ids
 from eventlake.ledger import Ledger
-from eventlake.model.commit import Commit, Counts, DataFile, IdFile, Input, Move, TableCommit
+from eventlake.model.commit import Commit, Counts, DataFile, IdFile, Input, TableCommit
 from eventlake.model.layout import ids_path
 from eventlake.model.naming import Call, Naming
 from eventlake.model.schema import Column, new_table
@@ -45,8 +45,9 @@ def commit(
         "inputs": (Input(uri=f"file:///{run}.gz", fingerprint="1", size=1),),
         "counts": Counts(),
         "settings": SETTINGS,
-        "ids": (IdFile(path=final, rows=len(kept), first=0, last=0),) if kept else (),
-        "moves": (Move(staged=staged, final=final),) if kept else (),
+        "ids": (IdFile(path=final, rows=len(kept), first=0, last=0, staged=staged),)
+        if kept
+        else (),
         **fields,
     }
     return Commit(run_id=run, **fields)
@@ -61,8 +62,8 @@ def file(uri: str, **fields: Any) -> tuple[Input, ...]:
 
 def test_runs_that_share_nothing_both_stand(ledger: Ledger) -> None:
     one, other = commit(ledger, "1", {"a": 0}), commit(ledger, "2", {"b": 0})
-    assert append(ledger, 0, one) == one
-    assert append(ledger, 0, other) == other
+    assert append(ledger, 0, one) == (1, one)
+    assert append(ledger, 0, other) == (2, other)
     assert [commit for _, commit in ledger.since(0)] == [one, other]
 
 
@@ -137,7 +138,7 @@ def test_every_commit_since_the_plan_is_looked_at(ledger: Ledger) -> None:
 def test_an_index_file_that_its_run_has_moved_meanwhile(ledger: Ledger) -> None:
     other = commit(ledger, "1", {"a": 0}, published=False)
     mine = commit(ledger, "2", {"a": 0}, published=False)
-    ledger.store.publish(other.moves[0].staged, other.moves[0].final)
+    ledger.store.publish(other.ids[0].staged, other.ids[0].path)
     with pytest.raises(Conflict):
         check_conflict(ledger.store, mine, other)
 
@@ -151,7 +152,7 @@ def done(
     old, new = (tuple(Column(name=n, type=t) for n, t in pairs) for pairs in (known, added))
     table = new_table("orders", Call.TRACK, Naming.WAREHOUSE).with_columns(old + new)
     written = (DataFile(path="x", rows=1, bytes=1, partition={"day": "2026-11-01"}),)
-    fields = {"files": written, "is_new": not known, **fields}
+    fields = {"adds": written, "is_new": not known, **fields}
     return TableCommit(table=table, counts=Counts(), new_columns=new, **fields)
 
 
@@ -164,7 +165,8 @@ def names(table: TableCommit) -> list[str]:
 
 def test_both_bring_columns(ledger: Ledger) -> None:
     append(ledger, 0, commit(ledger, "1", tables=(done(B, C),)))
-    (table,) = append(ledger, 0, commit(ledger, "2", tables=(done(A, B),))).tables
+    _, second = append(ledger, 0, commit(ledger, "2", tables=(done(A, B),)))
+    (table,) = second.tables
     assert names(table) == ["b", "c", "a"]
     assert [column.name for column in table.new_columns] == ["a"]
     assert not table.is_new
@@ -174,7 +176,8 @@ def test_both_bring_columns(ledger: Ledger) -> None:
 def test_three_in_a_row(ledger: Ledger) -> None:
     append(ledger, 0, commit(ledger, "1", tables=(done(C),)))
     append(ledger, 0, commit(ledger, "2", tables=(done(B),)))
-    (table,) = append(ledger, 0, commit(ledger, "3", tables=(done(A, C),))).tables
+    _, third = append(ledger, 0, commit(ledger, "3", tables=(done(A, C),)))
+    (table,) = third.tables
     assert names(table) == ["c", "b", "a"]
 
 
@@ -189,7 +192,7 @@ def test_together_they_have_too_many_columns(ledger: Ledger) -> None:
     append(ledger, 0, commit(ledger, "1", tables=(done(A),), settings=tight))
     with pytest.raises(Conflict, match="took the last columns that orders may have"):
         append(ledger, 0, commit(ledger, "2", tables=(done(B),), settings=tight))
-    same = append(ledger, 0, commit(ledger, "3", tables=(done(A),), settings=tight))
+    _, same = append(ledger, 0, commit(ledger, "3", tables=(done(A),), settings=tight))
     assert names(same.tables[0]) == ["a"]
 
 
@@ -207,7 +210,7 @@ def test_a_run_without_new_columns_takes_the_others(ledger: Ledger) -> None:
 
 
 def test_a_table_begins_with_its_first_row(ledger: Ledger) -> None:
-    all_duplicates = done(files=(), is_new=False)
+    all_duplicates = done(adds=(), is_new=False)
     mine = commit(ledger, "2", tables=(done(A),))
     (table,) = rebase(mine, commit(ledger, "1", tables=(all_duplicates,))).tables
     assert table.is_new
