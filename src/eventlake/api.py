@@ -92,8 +92,8 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
     progress.step("plan", 0, 1, 0)
     holders = _holders(paths, parts.store)
     found = archive.find(paths, holders)
-    check_claims(parts.store, settings)
     dead, state = recover(parts, ledger, progress)
+    check_claims(parts.store, settings)
     check_settings(state, settings)
     fresh = tuple(one for one in found.inputs if not state.has_loaded(one))
     said: dict[str, Any] = {
