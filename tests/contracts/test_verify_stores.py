@@ -215,6 +215,7 @@ def test_a_bucket_that_lost_a_log_and_then_a_commit(aws: Aws, landed: Store) -> 
     said = problem(verify(place, SOURCE))
     assert said == f"s3://{aws.bucket}/{lost} cannot be re-read: No such file or directory"
     landed.delete(["segment-data/ledger/web/000000000002.json"])
-    unnamed, extra, *_ = verify(place, SOURCE).problems
+    unnamed, index, extra, *_ = verify(place, SOURCE).problems
     assert unnamed.startswith("Parquet files that no commit names: ")
+    assert index.startswith("files of the id index that no commit names: ")
     assert "rows are not from the archive" in extra
