@@ -199,7 +199,7 @@ def check_source(store: Store, settings: SourceSettings) -> None:
     ids = {other.source_id: other.source for other in known}
     slug = ids.get(settings.source, settings.source)
     namesakes = sorted(identity for identity, named in ids.items() if named == slug)
-    if namesakes and settings.source not in namesakes:
+    if namesakes and ids.get(settings.source) != settings.source:
         raise InvalidSettings(
             f"source is {settings.source!r}, and this lake has the source {slug} with the id "
             f"{' and with the id '.join(namesakes)}: say which one with --source {slug} "

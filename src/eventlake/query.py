@@ -94,7 +94,7 @@ def run_query(tables: Iterable[QueryTable], sql: str) -> pa.Table:
 def run_spark_query(spark: "SparkSession", tables: Iterable[QueryTable], sql: str) -> pa.Table:
     """What Spark answers to one query over `tables`, each seen as `database.table`."""
     # Imported here, as who asks DuckDB need not wait for Spark.
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # noqa: PLC0415
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415
     from pyspark import errors, logger  # noqa: PLC0415
 
     # PySpark prints the stack trace of every mistake in a query to stderr.

@@ -14,14 +14,14 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,126}", re.ASCII)
 _WORD = re.compile(r"[a-z0-9][a-z0-9_]{0,63}", re.ASCII)
 
 RESERVED = {
-    "system": "DuckDB",
-    "temp": "DuckDB",
-    "pg_catalog": "DuckDB",
-    "information_schema": "DuckDB and Athena",
-    "global_temp": "Spark",
-    "spark_catalog": "Spark",
+    "system": "DuckDB reserves",
+    "temp": "DuckDB reserves",
+    "pg_catalog": "DuckDB reserves",
+    "information_schema": "DuckDB and Athena reserve",
+    "global_temp": "Spark reserves",
+    "spark_catalog": "Spark reserves",
 }
-"""Databases that a query could not reach, and the engines that have another use for the name."""
+"""Databases that a query could not reach, and who has another use for the name."""
 
 NO_WORKSPACE = "default"
 """What reports call the workspace when nobody says."""
@@ -90,7 +90,7 @@ class SourceSettings(Value):
     @classmethod
     def _free(cls, value: str) -> str:
         if value in RESERVED:
-            raise ValueError(f"{RESERVED[value]} reserves this name; choose another (--database)")
+            raise ValueError(f"{RESERVED[value]} this name; choose another (--database)")
         return value
 
     @property

@@ -125,5 +125,8 @@ def find_folder(place: Place, source: str) -> str:
                 f"source is {source!r}, the slug of {len(matches)} sources: give the id of one "
                 f"of them, {ids}"
             )
+    if not any(map(place.folders, ("segment-data", "segment-logs"))):
+        where = place.whole("").rstrip("/")
+        raise InvalidSettings(f"there is no lake at {where}: it has no segment-data")
     listed = ", ".join(f"{slug} (id {identity})" for identity, slug in known.values())
     raise InvalidSettings(f"source is {source!r}; this lake has: {listed or 'none'}")
