@@ -28,6 +28,7 @@ NAMED = 20
 AT_ONCE = 16
 """Ledgers that are listed at a time."""
 
+_INDEXED = re.compile(r"(\d{19})-\d+\.parquet", re.ASCII)
 _NUMBERED = re.compile(r"(?!0{12})\d{12}\.json", re.ASCII)
 
 
@@ -74,11 +75,20 @@ class Ledger:
         return f"{LEDGER}/{self.folder}"
 
     def state(self) -> State:
-        """What is true now."""
+        """What is true now; raises `Damaged` if commits are gone, also the last ones."""
+        index = self._index()  # before the commits: a run publishes its part after its own
         snapshots, commits = self.sequences()
         state = self._newest(snapshots)
         for sequence in commits[state.sequence :]:
             state = state.after(sequence, self.commit(sequence))
+        unknown = [name for run_id, name in index if run_id not in state.runs]
+        if unknown:
+            names = ", ".join(f"{self.path}/ids/{name}" for name in unknown[:NAMED])
+            raise Damaged(
+                f"the ledger of {self.folder} has lost its last commits: no commit names {names}; "
+                f"restore {self.store.root}/{self._name(state.sequence + 1)} and what follows it "
+                "from a backup, or from earlier versions in the bucket"
+            )
         return state
 
     def since(self, sequence: int) -> list[tuple[int, Commit]]:
@@ -137,6 +147,12 @@ class Ledger:
         """The folders, and the sequences that are written down; other objects are not ours."""
         folders, names = self.store.names(self.path + below)
         return folders, [int(name[:12]) for name in names if _NUMBERED.fullmatch(name)]
+
+    def _index(self) -> list[tuple[str, str]]:
+        """The files of the id index, each with its run."""
+        _, names = self.store.names(f"{self.path}/ids")
+        matches = (_INDEXED.fullmatch(name) for name in names)
+        return [(match[1], match[0]) for match in matches if match]
 
     def _newest(self, snapshots: list[int]) -> State:
         """The newest snapshot that can be read: one that is damaged only costs time."""

@@ -66,7 +66,7 @@ def check(lake: Path) -> Verification:
 @contextmanager
 def hidden(path: Path) -> Iterator[None]:
     """A file or folder that is not there for a while: a user restores it."""
-    away = path.parents[3] / "away"
+    away = path.parents[3] / f"away-{path.name}"
     path.rename(away)
     yield
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -135,6 +135,19 @@ def test_a_commit_before_a_snapshot_is_gone(
     ):
         use(folded, logs)
     use(folded, logs)
+
+
+@pytest.mark.parametrize("use", ["load", "sync"])
+def test_the_last_commits_are_gone(lake: Path, logs: list[Path], use: str) -> None:
+    """The index of ids has files of their runs."""
+    with (
+        hidden(lake / LEDGER / "000000000003.json"),
+        hidden(lake / LEDGER / "000000000002.json"),
+        pytest.raises(Damaged, match=f"restore .*{LEDGER}/000000000002.json and what follows"),
+    ):
+        USES[use](lake, logs)
+    assert USES[use](lake, logs).already_loaded == 3
+    assert check(lake).ok
 
 
 def test_each_commit_that_is_gone_is_named(folded: Path) -> None:
