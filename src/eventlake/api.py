@@ -19,7 +19,7 @@ from eventlake import archive
 from eventlake.collect.source import archive_folder, settings_for
 from eventlake.errors import EventLakeError, Internal, InvalidSettings
 from eventlake.lakes import open_cluster, open_parts, open_store
-from eventlake.ledger import Ledger, check_ledgers, check_source, find_source, known_sources
+from eventlake.ledger import Ledger, check_identity, check_ledgers, find_source, known_sources
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.commit import Commit, Counts, Input, TableCommit
 from eventlake.model.layout import LOGS, QUARANTINE
@@ -86,7 +86,7 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
     progress.step("plan", 0, 1, 0)
     holders = _holders(paths, parts.store)
     found = archive.find(paths, holders)
-    check_source(parts.store, settings)
+    check_identity(parts.store, settings)
     check_neighbours(parts.store, settings)
     dead = recover(parts, ledger, progress)
     state = ledger.state()

@@ -201,7 +201,7 @@ def find_source(store: Store, name: str) -> SourceSettings | None:
     return None
 
 
-def check_source(store: Store, settings: SourceSettings) -> None:
+def check_identity(store: Store, settings: SourceSettings) -> None:
     """Refuse settings that leave open, or mix up, which source of the lake is meant."""
     known = known_sources(store)
     for other in known:

@@ -60,7 +60,7 @@ def _line(store: Store, path: str, text: bytes) -> Line:
     remedy = f"{RESTORE}, or delete it: no table needs it"
     try:
         line = json.loads(text)
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise damaged(store, path, str(problem), remedy) from problem
     if not isinstance(line, dict) or not isinstance(line.get("source_id"), str):
         raise damaged(store, path, "a line is no report of a source", remedy)

@@ -183,6 +183,25 @@ def test_half_a_commit(lake: Path, logs: list[Path], name: str, left: int) -> No
     use(lake, logs)
 
 
+@pytest.mark.parametrize(
+    "place", ["run_id", "settings.source", "inputs.0.uri", "tables.0.files.0.rows", "ids.0.path"]
+)
+@pytest.mark.parametrize("value", [None, [], {}])
+def test_a_commit_with_a_value_of_another_kind(
+    lake: Path, logs: list[Path], place: str, value: object
+) -> None:
+    path = lake / LEDGER / "000000000003.json"
+    held = commit = json.loads(path.read_bytes())
+    *way, last = place.split(".")
+    for key in way:
+        held = held[int(key) if key.isdecimal() else key]
+    held[last] = value
+    path.write_text(json.dumps(commit))
+    for use in (USES["load"], USES["verify"]):
+        with pytest.raises(Damaged, match=f"{LEDGER}/000000000003.json.*restore"):
+            use(lake, logs)
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[]", b'{"sequence":2}'])
 def test_a_damaged_snapshot_is_not_needed(folded: Path, logs: list[Path], content: bytes) -> None:
     path = folded / LEDGER / "snapshots/000000000003.json"

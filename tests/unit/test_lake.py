@@ -91,7 +91,7 @@ def test_a_slug_of_two_sources_is_refused(
 def test_an_id_means_one_source(namesakes: Path) -> None:
     assert {line["source_id"] for line in open_lake(namesakes).reports("id2")} == {"id2"}
     found = open_lake(namesakes).quarantine("id1").column("file").to_pylist()
-    assert [Path(file).parent.parent.name for file in found] == ["id1"]
+    assert ["/id1/" in file for file in found] == [True]
     assert READS["verify"](namesakes, "id1").ok
     assert READS["serve"](namesakes, "id2").database == "web2"
     assert sync(namesakes, "id1").already_loaded == 1

@@ -5,7 +5,10 @@ import re
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
 
 from eventlake.errors import Damaged, InvalidSettings
 from eventlake.verify.place import Place
@@ -46,6 +49,59 @@ class Commit:
         return int(self.settings["dedup_days"]) * _DAY
 
 
+class _Settings(Struct):
+    source: str
+    source_id: str = ""
+    naming: Literal["warehouse", "native"] = "warehouse"
+    date_partition: Literal["day/hour", "year/month/day/hour", "year/month/day", "day"] = "day/hour"
+    table_prefix: str = ""
+    dedup_days: int = 7
+    skip_events: list[str] = []
+
+
+class _Input(Struct):
+    uri: str
+    fingerprint: str
+    origin: tuple[str, str] | None = None
+
+
+class _DataFile(Struct):
+    path: str
+    rows: int
+    bytes: int
+
+
+class _Schema(Struct):
+    name: str
+
+
+class _Table(Struct):
+    table: _Schema
+    counts: dict[str, int]
+    files: list[_DataFile] = []
+    adopted: bool = False
+
+
+class _IdFile(Struct):
+    path: str
+    rows: int
+    first: int
+    last: int
+
+
+class _Form(Struct):
+    """What a commit must hold for a verification."""
+
+    run_id: str
+    settings: _Settings
+    inputs: list[_Input]
+    counts: dict[str, int]
+    tables: list[_Table] = []
+    ids: list[_IdFile] = []
+    quarantine: str = ""
+    adopted: list[str] = []
+
+
 _DEFAULTS = {
     "naming": "warehouse",
     "date_partition": "day/hour",
@@ -56,6 +112,7 @@ _DEFAULTS = {
 
 
 def _commit(path: str, content: bytes) -> Commit:
+    msgspec.json.decode(content, type=_Form)
     body = json.loads(content)
     tables = body.get("tables", ())
     own = {file["path"]: file for one in tables for file in one.get("files", ())}
@@ -94,7 +151,7 @@ def _read(place: Place, paths: list[str]) -> list[Commit]:
     for path, content in zip(paths, place.read(paths), strict=True):
         try:
             commits.append(_commit(path, content))
-        except (ValueError, TypeError, AttributeError, LookupError):
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             damaged.append(place.whole(path))
     if damaged:
         raise Damaged(

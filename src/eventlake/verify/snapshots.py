@@ -57,6 +57,6 @@ def _compare(content: bytes, state: State) -> str:
             for name, value in state.items()
             if _FORMS.get(name, lambda held: held)(held.get(name)) != value
         ]
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return "cannot be read"
     return f"does not agree with the commits ({', '.join(differs)})" if differs else ""
