@@ -47,11 +47,11 @@ def report_files(store: Store, scratch: Path) -> list[tuple[str, dict[str, str]]
     return files
 
 
-def _lines(store: Store, folder: str = "") -> Iterator[tuple[str, Line]]:
+def _lines(store: Store, folder: str | None = None) -> Iterator[tuple[str, Line]]:
     """The lines of the reports of one source, or of all, with the day of each."""
     for path in sorted(found.path for found in store.objects(REPORTS)):
         place = _PATH.fullmatch(path)
-        if place and folder in ("", place[2]):
+        if place and folder in (None, place[2]):
             for text in store.read(path).splitlines():
                 yield place[1], _line(store, path, text)
 

@@ -207,5 +207,6 @@ def test_an_odd_argument_is_a_mistake_of_the_user(
         if code:
             assert code == 2, (odd, said.err)
             assert "InvalidSettings" in said.err or "Usage" in said.err, (odd, said.err)
-        else:
-            assert odd in ("", "a.b.c", "-", "x" * 300, " "), (odd, said.out)
+        else:  # a slug, or an option that is as good as not given
+            assert command[0] in ("load", "sync"), odd
+            assert odd in ("", "a.b.c"), odd
