@@ -157,6 +157,9 @@ def test_no_such_bucket(aws: Aws) -> None:
 
 
 def test_an_empty_lake(lake: Lake) -> None:
+    with pytest.raises(InvalidSettings, match="there is no lake at "):
+        lake.verify()
+    lake.store.write("segment-logs/web/1793491200000/1.gz", b"")
     with pytest.raises(InvalidSettings, match="source is 'web'; this lake has: none"):
         lake.verify()
 
