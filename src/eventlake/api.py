@@ -1,7 +1,6 @@
 """EventLake from Python: the same words as the command line, returning values."""
 
-import json
-from collections import defaultdict
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -20,22 +19,19 @@ from eventlake import archive
 from eventlake.claims import check_claims
 from eventlake.collect.source import archive_folder, settings_for
 from eventlake.errors import EventLakeError, Internal, InvalidSettings
-from eventlake.kernels.cast import ARROW
-from eventlake.kernels.times import parse_times
 from eventlake.lake import Lake as Parts
 from eventlake.lakes import open_cluster, open_parts, open_store
-from eventlake.ledger import Ledger, sources
+from eventlake.ledger import Ledger, check_ledgers, find_source, known_sources, sources
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.claims import names_of
 from eventlake.model.commit import Commit, Counts, Input, TableCommit
 from eventlake.model.lake import LakeSettings
-from eventlake.model.layout import QUARANTINE, REPORTS, partition_path, run_day, table_path
+from eventlake.model.layout import LOGS, QUARANTINE, partition_path, table_path
 from eventlake.model.naming import catalog_name
-from eventlake.model.report import COLUMNS as REPORT_COLUMNS
 from eventlake.model.schema import Column
 from eventlake.model.settings import SourceSettings
-from eventlake.model.types import Type, timestamp_like
 from eventlake.model.values import Value
+from eventlake.pipeline.chunks import QUARANTINE as REJECTED
 from eventlake.pipeline.finish import Finished
 from eventlake.pipeline.parallel import MAX_REQUESTS
 from eventlake.pipeline.plan import (
@@ -49,8 +45,10 @@ from eventlake.pipeline.sync import Run
 from eventlake.pipeline.sync import sync as run_sync
 from eventlake.ports import Cluster, Progress, Silent
 from eventlake.query import QueryTable, mentioned, run_query, run_spark_query
+from eventlake.reports import read_reports, report_files
 from eventlake.runners.local import LocalRunner, log_path
 from eventlake.stores import Store
+from eventlake.stores.damage import damaged, reading_parquet
 from eventlake.verify import Place, Registration, Verification, verify
 
 
@@ -216,6 +214,12 @@ def _result(
     )
 
 
+ROOT = "segment-data"
+"""The folder of all that a load writes."""
+
+_FULL_NAME = re.compile(r"(\w[\w-]{0,249})\.(\w[\w-]{0,249})", re.ASCII)
+
+
 class TableInfo(Value):
     """A table of a lake, with its size."""
 
@@ -231,8 +235,14 @@ class TableInfo(Value):
 
 
 def open_lake(lake: str | Path | LakeSettings) -> "Lake":
-    """A lake to look into."""
-    return Lake(open_parts(lake))
+    """A lake to look into; raises `InvalidSettings` where there is none."""
+    parts = open_parts(lake)
+    if not any(any(parts.store.names(folder)) for folder in (ROOT, LOGS)):
+        raise InvalidSettings(
+            f"there is no lake at {parts.store.root}: it has neither {ROOT} nor {LOGS}, which the "
+            "first load makes"
+        )
+    return Lake(parts)
 
 
 @dataclass(frozen=True)
@@ -243,6 +253,7 @@ class Lake:
 
     def tables(self) -> list[TableInfo]:
         """Every table, by database and name."""
+        check_ledgers(self.parts.store)
         known = sorted(self.parts.catalog.tables(), key=lambda t: (t.database, t.name))
         old = self._old_names(known)
         found = (one for one in known if one.format == "parquet" and one not in old)
@@ -263,8 +274,9 @@ class Lake:
 
     def schema(self, name: str) -> TableInfo:
         """One table, named `database.table`."""
-        database, _, table = name.partition(".")
-        found = self.parts.catalog.table(database, table)
+        check_ledgers(self.parts.store)
+        parts = _FULL_NAME.fullmatch(name)
+        found = self.parts.catalog.table(*parts.groups()) if parts else None
         if found is None:
             raise InvalidSettings(f"there is no table {name!r}: {self._known_tables()}")
         return self._info(found)
@@ -273,6 +285,7 @@ class Lake:
         """What DuckDB, or Spark, answers to a query over the lake's tables."""
         if engine not in ("duckdb", "spark"):
             raise InvalidSettings(f"engine is {engine!r}: choose one of duckdb, spark")
+        check_ledgers(self.parts.store)
         known = self.parts.catalog.tables()
         opened = {(table.database, table.name) for table in mentioned(known, sql)}
         place = self.parts.store.filesystem()
@@ -289,15 +302,29 @@ class Lake:
 
     def reports(self, source: str) -> list[dict[str, Any]]:
         """The lines of every report of a source, oldest run first."""
-        lines = self._report_lines(f"/source={source}/")  # also of a source that never landed
-        return lines or self._report_lines(f"/source={self._folder(source)}/")
+        settings = find_source(self.parts.store, source)
+        folder = settings.folder if settings else source  # a source may have only failed so far
+        lines = read_reports(self.parts.store, folder)
+        if not (settings or lines):
+            raise self._no_source(source)
+        return lines
 
     def quarantine(self, source: str) -> pa.Table:
         """The lines that were no events, with their reasons."""
-        prefix = f"{QUARANTINE}/{self._folder(source)}"
-        paths = sorted(found.path for found in self.parts.store.objects(prefix))
-        tables = [pq.read_table(self.parts.store.open(path), partitioning=None) for path in paths]
+        settings = find_source(self.parts.store, source)
+        if settings is None:
+            raise self._no_source(source)
+        found = (one.path for one in self.parts.store.objects(f"{QUARANTINE}/{settings.folder}"))
+        tables = [self._rejected(path) for path in sorted(found) if _is_parquet(path)]
         return pa.concat_tables(tables) if tables else pa.table({})
+
+    def _rejected(self, path: str) -> pa.Table:
+        store = self.parts.store
+        with reading_parquet(store, path), store.open(path) as file:
+            table = pq.read_table(file, partitioning=None)
+            if missing := set(REJECTED.names) - set(table.column_names):
+                raise pa.ArrowInvalid(f"it has no column {min(missing)}")
+            return table.select(REJECTED.names).cast(REJECTED)
 
     def verify(self, source: str, progress: Callable[[str], None] | None = None) -> Verification:
         """Compare the archive with the tables and the ledger with the catalog, by other code."""
@@ -314,16 +341,10 @@ class Lake:
             None if table.projected else frozenset(map(partition_path, table.partitions)),
         )
 
-    def _folder(self, source: str) -> str:
-        known: dict[str, str] = {}
-        for folder in sources(self.parts.store):
-            settings = Ledger(self.parts.store, folder).state().settings
-            if settings:
-                known |= {settings.source: folder, settings.source_id: folder}
-        if source not in known:
-            names = ", ".join(sorted(known)) or "none yet"
-            raise InvalidSettings(f"there is no source {source!r} in this lake; known: {names}")
-        return known[source]
+    def _no_source(self, source: str) -> InvalidSettings:
+        known = {n for one in known_sources(self.parts.store) for n in (one.source, one.source_id)}
+        names = ", ".join(sorted(known)) or "none yet"
+        return InvalidSettings(f"there is no source {source!r} in this lake; known: {names}")
 
     def _known_tables(self) -> str:
         names = sorted(f"{t.database}.{t.name}" for t in self.parts.catalog.tables())
@@ -333,11 +354,17 @@ class Lake:
 
     def _files(self, table: CatalogTable) -> dict[str, int]:
         """A table's files and their sizes."""
-        found = self.parts.store.objects(table.location)
-        return {o.path: o.size for o in found if o.path.endswith(".parquet")}
+        found = (o for o in self.parts.store.objects(table.location) if _is_parquet(o.path))
+        # As in every engine, a file outside of the partitions' folders is not in the table.
+        wanted = list(table.partition_columns)
+        sizes = {o.path: o.size for o in found if list(_partition(o.path)) == wanted}
+        for path in (path for path, size in sizes.items() if not size):
+            raise damaged(self.parts.store, path, "it is empty")  # which Spark does not mind
+        return sizes
 
     def _rows(self, path: str) -> int:
-        with self.parts.store.open(path) as file:
+        store = self.parts.store
+        with reading_parquet(store, path), store.open(path) as file:
             return int(pq.read_metadata(file).num_rows)
 
     def _info(self, table: CatalogTable) -> TableInfo:
@@ -361,30 +388,10 @@ class Lake:
         self, table: CatalogTable, place: tuple[FileSystem, str], scratch: str
     ) -> QueryTable:
         if table.format == "json":
-            return replace(_unopened(table), files=self._report_files(table, Path(scratch)))
+            return replace(_unopened(table), files=report_files(self.parts.store, Path(scratch)))
         filesystem, root = place
         files = [(f"{root}/{path}", _partition(path)) for path in sorted(self._files(table))]
         return replace(_unopened(table), files=files, filesystem=filesystem)
-
-    def _report_files(self, table: CatalogTable, scratch: Path) -> list[tuple[str, dict[str, str]]]:
-        """The reports in the form that every engine reads, a file for each partition."""
-        rows: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-        for line in self._report_lines(""):
-            rows[line["source_id"], run_day(line["run_id"])].append(line)
-        files = []
-        for (source_id, day), lines in rows.items():
-            folder = scratch / source_id / day
-            folder.mkdir(parents=True)
-            pq.write_table(report_rows(lines), folder / "reports.parquet")
-            partition = dict(zip(table.partition_columns, (source_id, day), strict=True))
-            files.append((str(folder / "reports.parquet"), partition))
-        return files
-
-    def _report_lines(self, below: str) -> list[dict[str, Any]]:
-        found = (o.path for o in self.parts.store.objects(REPORTS))
-        paths = sorted(path for path in found if below in path)
-        texts = (self.parts.store.read(path).decode() for path in paths)
-        return [json.loads(line) for text in texts for line in text.splitlines()]
 
 
 def _unopened(table: CatalogTable) -> QueryTable:
@@ -398,17 +405,9 @@ def _unopened(table: CatalogTable) -> QueryTable:
     )
 
 
-def report_rows(lines: list[dict[str, Any]]) -> pa.Table:
-    """Report lines in the columns of the reports' table."""
-    columns = {}
-    for name, kind in REPORT_COLUMNS.items():
-        values = [line.get(name) for line in lines]
-        if kind is Type.TIMESTAMP:
-            columns[name] = parse_times(pa.array(values, pa.string()), timestamp_like)
-        else:
-            texts = [json.dumps(v) if isinstance(v, list) else v for v in values]
-            columns[name] = pa.array(texts, ARROW[kind])
-    return pa.table(columns)
+def _is_parquet(path: str) -> bool:
+    """Whether an object is a Parquet file; engines leave out names that begin with a dot."""
+    return path.endswith(".parquet") and not path.rpartition("/")[2].startswith(".")
 
 
 def _partition(path: str) -> dict[str, str]:

@@ -4,22 +4,32 @@ import os
 import re
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Self
 
 from pydantic import Field
 
-from eventlake.errors import EventLakeError, InvalidSettings
+from eventlake.errors import Damaged, EventLakeError, InvalidSettings
 from eventlake.model.commit import Commit, IdFile, Input
 from eventlake.model.layout import LEDGER, STAGE, stage_path
 from eventlake.model.schema import TableSchema
 from eventlake.model.settings import SourceSettings
 from eventlake.model.values import Value
 from eventlake.stores import Store
+from eventlake.stores.damage import read_value
 
 SNAPSHOT_EVERY = 50
+NAMED = 20
+"""Objects that one error names."""
+AT_ONCE = 16
+"""Ledgers that are listed at a time."""
+
+_INDEXED = re.compile(r"(\d{19})-\d+\.parquet", re.ASCII)
+_NUMBERED = re.compile(r"(?!0{12})\d{12}\.json", re.ASCII)
 
 
 class State(Value):
@@ -65,23 +75,34 @@ class Ledger:
         return f"{LEDGER}/{self.folder}"
 
     def state(self) -> State:
-        """What is true now."""
-        state = self._snapshot()
-        for sequence, commit in self.since(state.sequence):
-            state = state.after(sequence, commit)
+        """What is true now; raises `Damaged` if commits are gone, also the last ones."""
+        index = self._index()  # before the commits: a run publishes its part after its own
+        snapshots, commits = self.sequences()
+        state = self._newest(snapshots)
+        for sequence in commits[state.sequence :]:
+            state = state.after(sequence, self.commit(sequence))
+        unknown = [name for run_id, name in index if run_id not in state.runs]
+        if unknown:
+            names = ", ".join(f"{self.path}/ids/{name}" for name in unknown[:NAMED])
+            raise Damaged(
+                f"the ledger of {self.folder} has lost its last commits: no commit names {names}; "
+                f"restore {self.store.root}/{self._name(state.sequence + 1)} and what follows it "
+                "from a backup, or from earlier versions in the bucket"
+            )
         return state
 
     def since(self, sequence: int) -> list[tuple[int, Commit]]:
         """The commits after a sequence, in order."""
-        return [(number, self.commit(number)) for number in self._numbers() if number > sequence]
+        _, commits = self.sequences()
+        return [(number, self.commit(number)) for number in commits[sequence:]]
 
     def settings(self) -> SourceSettings | None:
         """The settings of the last commit."""
-        numbers = self._numbers()
-        return self.commit(numbers[-1]).settings if numbers else None
+        _, commits = self.sequences()
+        return self.commit(commits[-1]).settings if commits else None
 
     def commit(self, sequence: int) -> Commit:
-        return Commit.from_json(self.store.read(self._name(sequence)))
+        return read_value(self.store, self._name(sequence), Commit)
 
     def append(self, sequence: int, commit: Commit) -> bool:
         """Make a commit true; False if its sequence is taken."""
@@ -92,29 +113,99 @@ class Ledger:
 
     def snapshot(self) -> None:
         """Write the folded state down now and then, so that nobody has to fold from the start."""
-        numbers = self._numbers()
-        if numbers and numbers[-1] - self._snapshot().sequence >= SNAPSHOT_EVERY:
+        snapshots, commits = self.sequences()
+        if commits and commits[-1] - self._newest(snapshots).sequence >= SNAPSHOT_EVERY:
             state = self.state()
-            self.store.write(f"{self.path}/snapshots/{state.sequence:012d}.json", state.to_json())
+            self.store.write(self._snapshot_name(state.sequence), state.to_json())
 
-    def _numbers(self, below: str = "") -> list[int]:
-        """The sequences that are written down; what else lies there is none of ours."""
-        _, names = self.store.names(self.path + below)
-        return [int(name[:12]) for name in names if re.fullmatch(r"\d{12}\.json", name)]
+    def sequences(self) -> tuple[list[int], list[int]]:
+        """The sequences of the snapshots and of the commits, in order.
 
-    def _snapshot(self) -> State:
-        numbers = self._numbers("/snapshots")
-        if not numbers:
-            return State()
-        return State.from_json(self.store.read(f"{self.path}/snapshots/{numbers[-1]:012d}.json"))
+        Commits are never deleted. Where one is missing, what it loaded would be loaded again:
+        raises `Damaged`, with the names of those that are gone.
+        """
+        # Snapshots first: another run may commit and make one between the two listings.
+        _, snapshots = self._numbers("/snapshots")
+        folders, commits = self._numbers()
+        # The index of ids is published after the first commit.
+        last = max([*commits, *snapshots, int("ids" in folders)], default=0)
+        if len(commits) < last:
+            raise self._holes(set(commits), last)
+        return snapshots, commits
+
+    def _holes(self, commits: set[int], last: int) -> Damaged:
+        gone = (number for number in range(1, last + 1) if number not in commits)
+        names = ", ".join(f"{self.store.root}/{self._name(n)}" for n in islice(gone, NAMED))
+        unnamed = last - len(commits) - NAMED
+        more = f" and {unnamed} more" if unnamed > 0 else ""
+        return Damaged(
+            f"the ledger of {self.folder} has lost {names}{more}: restore what is gone from a "
+            "backup, or from earlier versions in the bucket; until then nothing can be loaded"
+        )
+
+    def _numbers(self, below: str = "") -> tuple[list[str], list[int]]:
+        """The folders, and the sequences that are written down; other objects are not ours."""
+        folders, names = self.store.names(self.path + below)
+        return folders, [int(name[:12]) for name in names if _NUMBERED.fullmatch(name)]
+
+    def _index(self) -> list[tuple[str, str]]:
+        """The files of the id index, each with its run."""
+        _, names = self.store.names(f"{self.path}/ids")
+        matches = (_INDEXED.fullmatch(name) for name in names)
+        return [(match[1], match[0]) for match in matches if match]
+
+    def _newest(self, snapshots: list[int]) -> State:
+        """The newest snapshot that can be read: one that is damaged only costs time."""
+        for sequence in reversed(snapshots):
+            with suppress(Damaged):
+                state = read_value(self.store, self._snapshot_name(sequence), State)
+                if state.sequence == sequence:
+                    return state
+        return State()
 
     def _name(self, sequence: int) -> str:
         return f"{self.path}/{sequence:012d}.json"
+
+    def _snapshot_name(self, sequence: int) -> str:
+        return f"{self.path}/snapshots/{sequence:012d}.json"
 
 
 def sources(store: Store) -> list[str]:
     """The folders of every source that has a ledger."""
     return store.names(LEDGER)[0]
+
+
+def check_ledgers(store: Store) -> None:
+    """Raise `Damaged` if a ledger of the lake has lost a commit."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for _ in pool.map(lambda folder: Ledger(store, folder).sequences(), sources(store)):
+            pass
+
+
+def find_source(store: Store, name: str) -> SourceSettings | None:
+    """The last settings of the source with an id or a slug; None if it has never landed events.
+
+    An id goes before a slug. Two sources may have one slug, and then neither is meant by it.
+    """
+    known = known_sources(store)
+    for field in ("source_id", "source"):
+        matches = [settings for settings in known if getattr(settings, field) == name]
+        if len(matches) > 1:
+            ids = " and ".join(sorted(settings.source_id for settings in matches))
+            raise InvalidSettings(
+                f"source is {name!r}, the slug of {len(matches)} sources: give the id of one "
+                f"of them, {ids}"
+            )
+        if matches:
+            return matches[0]
+    return None
+
+
+def known_sources(store: Store) -> list[SourceSettings]:
+    """The last settings of every source that has landed events."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = list(pool.map(lambda folder: Ledger(store, folder).settings(), sources(store)))
+    return [settings for settings in found if settings]
 
 
 class Lease(Value):
