@@ -1,11 +1,10 @@
 """EventLake from Python: the same words as the command line, returning values."""
 
-import json
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -20,22 +19,19 @@ from eventlake import archive
 from eventlake.claims import check_claims
 from eventlake.collect.source import archive_folder, settings_for
 from eventlake.errors import EventLakeError, Internal, InvalidSettings
-from eventlake.kernels.cast import ARROW
-from eventlake.kernels.times import parse_times
 from eventlake.lake import Lake as Parts
 from eventlake.lakes import open_cluster, open_parts, open_store
-from eventlake.ledger import Ledger, sources
-from eventlake.model.catalog import CatalogTable
-from eventlake.model.claims import names_of
+from eventlake.ledger import Ledger, find_source, known_sources, sources
+from eventlake.ledger.files import LiveFile
+from eventlake.model import report
 from eventlake.model.commit import Commit, Counts, Input, TableCommit
 from eventlake.model.lake import LakeSettings
-from eventlake.model.layout import QUARANTINE, REPORTS, partition_path, run_day, table_path
+from eventlake.model.layout import LOGS, QUARANTINE, partition_path
 from eventlake.model.naming import catalog_name
-from eventlake.model.report import COLUMNS as REPORT_COLUMNS
 from eventlake.model.schema import Column
 from eventlake.model.settings import SourceSettings
-from eventlake.model.types import Type, timestamp_like
 from eventlake.model.values import Value
+from eventlake.pipeline.chunks import QUARANTINE as REJECTED
 from eventlake.pipeline.finish import Finished
 from eventlake.pipeline.parallel import MAX_REQUESTS
 from eventlake.pipeline.plan import (
@@ -49,8 +45,10 @@ from eventlake.pipeline.sync import Run
 from eventlake.pipeline.sync import sync as run_sync
 from eventlake.ports import Cluster, Progress, Silent
 from eventlake.query import QueryTable, mentioned, run_query, run_spark_query
+from eventlake.reports import read_reports, report_files
 from eventlake.runners.local import LocalRunner, log_path
 from eventlake.stores import Store
+from eventlake.stores.damage import reading_parquet
 from eventlake.verify import Place, Registration, Verification, verify
 
 
@@ -92,8 +90,8 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
     progress.step("plan", 0, 1, 0)
     holders = _holders(paths, parts.store)
     found = archive.find(paths, holders)
-    check_claims(parts.store, settings)
     dead, state = recover(parts, ledger, progress)
+    check_claims(parts.store, settings)
     check_settings(state, settings)
     fresh = tuple(one for one in found.inputs if not state.has_loaded(one))
     said: dict[str, Any] = {
@@ -216,6 +214,10 @@ def _result(
     )
 
 
+ROOT = "segment-data"
+"""The folder of all that a load writes."""
+
+
 class TableInfo(Value):
     """A table of a lake, with its size."""
 
@@ -230,9 +232,37 @@ class TableInfo(Value):
     bytes: int
 
 
+@dataclass(frozen=True)
+class LakeTable:
+    """A table under its name in the catalog, with its live files."""
+
+    database: str
+    name: str
+    source: str
+    columns: tuple[Column, ...]
+    partition_columns: tuple[str, ...]
+    files: Sequence[LiveFile]
+
+    def for_query(self, filesystem: FileSystem, root: str) -> QueryTable:
+        return QueryTable(
+            database=self.database,
+            name=self.name,
+            columns=[(column.name, str(column.type)) for column in self.columns],
+            partition_columns=self.partition_columns,
+            files=[(f"{root}/{file.path}", file.partition) for file in self.files],
+            filesystem=filesystem,
+        )
+
+
 def open_lake(lake: str | Path | LakeSettings) -> "Lake":
-    """A lake to look into."""
-    return Lake(open_parts(lake))
+    """A lake to look into; raises `InvalidSettings` where there is none."""
+    parts = open_parts(lake)
+    if not any(any(parts.store.names(folder)) for folder in (ROOT, LOGS)):
+        raise InvalidSettings(
+            f"there is no lake at {parts.store.root}: it has neither {ROOT} nor {LOGS}, which the "
+            "first load makes"
+        )
+    return Lake(parts)
 
 
 @dataclass(frozen=True)
@@ -242,62 +272,97 @@ class Lake:
     parts: Parts
 
     def tables(self) -> list[TableInfo]:
-        """Every table, by database and name."""
-        known = sorted(self.parts.catalog.tables(), key=lambda t: (t.database, t.name))
-        old = self._old_names(known)
-        found = (one for one in known if one.format == "parquet" and one not in old)
-        return [self._info(table) for table in found]
-
-    def _old_names(self, known: Sequence[CatalogTable]) -> list[CatalogTable]:
-        """Entries under a database or prefix that their source has since changed."""
-        now: dict[str, tuple[str, str]] = {}
-        for folder in sources(self.parts.store):
-            state = Ledger(self.parts.store, folder).state()
-            if state.settings:
-                database, prefix = names_of(state.settings)
-                for name in state.tables:
-                    now[table_path(folder, name)] = database, catalog_name(name, prefix)
-        return [
-            one for one in known if now.get(one.location) not in (None, (one.database, one.name))
-        ]
+        """Every table, by database and name, as the ledger has it."""
+        return [self._info(table) for table in self._tables()]
 
     def schema(self, name: str) -> TableInfo:
         """One table, named `database.table`."""
-        database, _, table = name.partition(".")
-        found = self.parts.catalog.table(database, table)
-        if found is None:
-            raise InvalidSettings(f"there is no table {name!r}: {self._known_tables()}")
-        return self._info(found)
+        known = {f"{table.database}.{table.name}": table for table in self._tables()}
+        if name not in known:
+            raise InvalidSettings(f"there is no table {name!r}: {_listed(known)}")
+        return self._info(known[name])
 
     def query(self, sql: str, engine: str = "duckdb", master: str = "local[*]") -> pa.Table:
         """What DuckDB, or Spark, answers to a query over the lake's tables."""
         if engine not in ("duckdb", "spark"):
             raise InvalidSettings(f"engine is {engine!r}: choose one of duckdb, spark")
-        known = self.parts.catalog.tables()
-        opened = {(table.database, table.name) for table in mentioned(known, sql)}
-        place = self.parts.store.filesystem()
         with TemporaryDirectory(prefix="eventlake-") as scratch:
-            tables = [
-                self._queried(table, place, scratch)
-                if (table.database, table.name) in opened
-                else _unopened(table)
-                for table in known
-            ]
+            tables = self._queried(sql, Path(scratch))
             if engine == "spark":
                 return run_spark_query(LocalRunner(master).session(), tables, sql)
             return run_query(tables, sql)
 
+    def _tables(self) -> list[LakeTable]:
+        """The tables of all sources, under the names that they have now."""
+        folders = sources(self.parts.store)
+        with ThreadPoolExecutor(MAX_REQUESTS) as pool:
+            found = pool.map(partial(_tables_of, self.parts.store), folders)
+        tables = (table for tables in found for table in tables)
+        return sorted(tables, key=lambda table: (table.database, table.name))
+
+    def _info(self, table: LakeTable) -> TableInfo:
+        with ThreadPoolExecutor(MAX_REQUESTS) as pool:  # in a bucket, each is some waiting
+            rows = sum(pool.map(self._rows, table.files))
+        return TableInfo(
+            database=table.database,
+            name=table.name,
+            source=table.source,
+            columns=table.columns,
+            partition_columns=table.partition_columns,
+            partitions=len({tuple(file.partition.items()) for file in table.files}),
+            rows=rows,
+            files=len(table.files),
+            bytes=sum(file.bytes for file in table.files),
+        )
+
+    def _rows(self, file: LiveFile) -> int:
+        """The rows of a file; its footer tells where somebody else wrote it."""
+        if file.rows is not None:
+            return file.rows
+        store = self.parts.store
+        with reading_parquet(store, file.path), store.open(file.path) as opened:
+            return int(pq.read_metadata(opened).num_rows)
+
+    def _queried(self, sql: str, scratch: Path) -> list[QueryTable]:
+        """All tables, those that the query mentions with their files."""
+        filesystem, root = self.parts.store.filesystem()
+        tables = [table.for_query(filesystem, root) for table in self._tables()]
+        reports = QueryTable(
+            database=report.DATABASE,
+            name=report.TABLE,
+            columns=[(name, str(kind)) for name, kind in report.COLUMNS.items()],
+            partition_columns=report.PARTITIONS,
+            files=[],
+        )
+        if mentioned([reports], sql):
+            reports = replace(reports, files=report_files(self.parts.store, scratch))
+        return [*tables, reports]
+
     def reports(self, source: str) -> list[dict[str, Any]]:
         """The lines of every report of a source, oldest run first."""
-        lines = self._report_lines(f"/source={source}/")  # also of a source that never landed
-        return lines or self._report_lines(f"/source={self._folder(source)}/")
+        settings = find_source(self.parts.store, source)
+        folder = settings.folder if settings else source  # a source may have only failed so far
+        lines = read_reports(self.parts.store, folder)
+        if not (settings or lines):
+            raise self._no_source(source)
+        return lines
 
     def quarantine(self, source: str) -> pa.Table:
         """The lines that were no events, with their reasons."""
-        prefix = f"{QUARANTINE}/{self._folder(source)}"
-        paths = sorted(found.path for found in self.parts.store.objects(prefix))
-        tables = [pq.read_table(self.parts.store.open(path), partitioning=None) for path in paths]
+        settings = find_source(self.parts.store, source)
+        if settings is None:
+            raise self._no_source(source)
+        found = (one.path for one in self.parts.store.objects(f"{QUARANTINE}/{settings.folder}"))
+        tables = [self._rejected(path) for path in sorted(found) if _is_parquet(path)]
         return pa.concat_tables(tables) if tables else pa.table({})
+
+    def _rejected(self, path: str) -> pa.Table:
+        store = self.parts.store
+        with reading_parquet(store, path), store.open(path) as file:
+            table = pq.read_table(file, partitioning=None)
+            if missing := set(REJECTED.names) - set(table.column_names):
+                raise pa.ArrowInvalid(f"it has no column {min(missing)}")
+            return table.select(REJECTED.names).cast(REJECTED)
 
     def verify(self, source: str, progress: Callable[[str], None] | None = None) -> Verification:
         """Compare the archive with the tables and the ledger with the catalog, by other code."""
@@ -314,104 +379,37 @@ class Lake:
             None if table.projected else frozenset(map(partition_path, table.partitions)),
         )
 
-    def _folder(self, source: str) -> str:
-        known: dict[str, str] = {}
-        for folder in sources(self.parts.store):
-            settings = Ledger(self.parts.store, folder).state().settings
-            if settings:
-                known |= {settings.source: folder, settings.source_id: folder}
-        if source not in known:
-            names = ", ".join(sorted(known)) or "none yet"
-            raise InvalidSettings(f"there is no source {source!r} in this lake; known: {names}")
-        return known[source]
+    def _no_source(self, source: str) -> InvalidSettings:
+        known = {n for one in known_sources(self.parts.store) for n in (one.source, one.source_id)}
+        names = ", ".join(sorted(known)) or "none yet"
+        return InvalidSettings(f"there is no source {source!r} in this lake; known: {names}")
 
-    def _known_tables(self) -> str:
-        names = sorted(f"{t.database}.{t.name}" for t in self.parts.catalog.tables())
-        if not names:
-            return "the lake has no tables yet"
-        return f"known are {', '.join(names[:10])}{' …' if len(names) > 10 else ''}"
 
-    def _files(self, table: CatalogTable) -> dict[str, int]:
-        """A table's files and their sizes."""
-        found = self.parts.store.objects(table.location)
-        return {o.path: o.size for o in found if o.path.endswith(".parquet")}
-
-    def _rows(self, path: str) -> int:
-        with self.parts.store.open(path) as file:
-            return int(pq.read_metadata(file).num_rows)
-
-    def _info(self, table: CatalogTable) -> TableInfo:
-        sizes = self._files(table)
-        paths = sorted(sizes)
-        with ThreadPoolExecutor(MAX_REQUESTS) as pool:  # in a bucket, each is some waiting
-            notes = list(pool.map(self._rows, paths))
-        return TableInfo(
-            database=table.database,
-            name=table.name,
-            source=table.source,
-            columns=table.columns,
-            partition_columns=table.partition_columns,
-            partitions=len({path.rpartition("/")[0] for path in paths}),
-            rows=sum(notes),
-            files=len(paths),
-            bytes=sum(sizes.values()),
+def _tables_of(store: Store, folder: str) -> list[LakeTable]:
+    ledger = Ledger(store, folder)
+    state, files = ledger.state(), ledger.live_files()
+    if state.settings is None:
+        return []
+    return [
+        LakeTable(
+            database=state.settings.database,
+            name=catalog_name(name, state.settings.table_prefix),
+            source=state.settings.source,
+            columns=schema.columns,
+            partition_columns=state.settings.date_partition.columns,
+            files=files.get(name, []),
         )
-
-    def _queried(
-        self, table: CatalogTable, place: tuple[FileSystem, str], scratch: str
-    ) -> QueryTable:
-        if table.format == "json":
-            return replace(_unopened(table), files=self._report_files(table, Path(scratch)))
-        filesystem, root = place
-        files = [(f"{root}/{path}", _partition(path)) for path in sorted(self._files(table))]
-        return replace(_unopened(table), files=files, filesystem=filesystem)
-
-    def _report_files(self, table: CatalogTable, scratch: Path) -> list[tuple[str, dict[str, str]]]:
-        """The reports in the form that every engine reads, a file for each partition."""
-        rows: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-        for line in self._report_lines(""):
-            rows[line["source_id"], run_day(line["run_id"])].append(line)
-        files = []
-        for (source_id, day), lines in rows.items():
-            folder = scratch / source_id / day
-            folder.mkdir(parents=True)
-            pq.write_table(report_rows(lines), folder / "reports.parquet")
-            partition = dict(zip(table.partition_columns, (source_id, day), strict=True))
-            files.append((str(folder / "reports.parquet"), partition))
-        return files
-
-    def _report_lines(self, below: str) -> list[dict[str, Any]]:
-        found = (o.path for o in self.parts.store.objects(REPORTS))
-        paths = sorted(path for path in found if below in path)
-        texts = (self.parts.store.read(path).decode() for path in paths)
-        return [json.loads(line) for text in texts for line in text.splitlines()]
+        for name, schema in state.tables.items()
+    ]
 
 
-def _unopened(table: CatalogTable) -> QueryTable:
-    """A table of which only the name and the columns matter."""
-    return QueryTable(
-        database=table.database,
-        name=table.name,
-        columns=[(column.name, str(column.type)) for column in table.columns],
-        partition_columns=table.partition_columns,
-        files=[],
-    )
+def _listed(names: Iterable[str]) -> str:
+    known = sorted(names)
+    if not known:
+        return "the lake has no tables yet"
+    return f"known are {', '.join(known[:10])}{' …' if len(known) > 10 else ''}"
 
 
-def report_rows(lines: list[dict[str, Any]]) -> pa.Table:
-    """Report lines in the columns of the reports' table."""
-    columns = {}
-    for name, kind in REPORT_COLUMNS.items():
-        values = [line.get(name) for line in lines]
-        if kind is Type.TIMESTAMP:
-            columns[name] = parse_times(pa.array(values, pa.string()), timestamp_like)
-        else:
-            texts = [json.dumps(v) if isinstance(v, list) else v for v in values]
-            columns[name] = pa.array(texts, ARROW[kind])
-    return pa.table(columns)
-
-
-def _partition(path: str) -> dict[str, str]:
-    """`…/segment_type=orders/day=2026-11-01/hr=07/x.parquet` → day and hr."""
-    parts = (part.partition("=") for part in path.split("/")[:-1] if "=" in part)
-    return {column: value for column, _, value in parts if column != "segment_type"}
+def _is_parquet(path: str) -> bool:
+    """Whether an object is a Parquet file; engines leave out names that begin with a dot."""
+    return path.endswith(".parquet") and not path.rpartition("/")[2].startswith(".")

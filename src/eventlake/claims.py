@@ -2,16 +2,19 @@
 
 from collections.abc import Iterable
 
+from pydantic import ValidationError
+
 from eventlake.model.claims import Claims
 from eventlake.model.layout import SOURCES
 from eventlake.model.settings import SourceSettings
 from eventlake.stores import Store
+from eventlake.stores.damage import damaged
 
 
 def check_claims(store: Store, settings: SourceSettings) -> None:
     """Refuse settings whose folder or catalog names belong to another source."""
     if store.exists(SOURCES):
-        Claims.from_json(store.read(SOURCES)).with_source(settings)
+        _parse(store, store.read(SOURCES)).with_source(settings)
 
 
 def claim(store: Store, settings: SourceSettings) -> None:
@@ -21,11 +24,19 @@ def claim(store: Store, settings: SourceSettings) -> None:
     """
 
     def add(known: bytes | None) -> bytes | None:
-        before = Claims.from_json(known) if known else Claims()
+        before = Claims() if known is None else _parse(store, known)
         after = before.with_source(settings)
         return after.to_json() if after != before else None
 
     store.change(SOURCES, add)
+
+
+def _parse(store: Store, data: bytes) -> Claims:
+    try:
+        return Claims.from_json(data)
+    except ValidationError as problem:
+        reason = problem.errors()[0]["msg"]
+        raise damaged(store, SOURCES, reason, "`eventlake repair` writes it again") from problem
 
 
 def rebuild_claims(store: Store, history: Iterable[SourceSettings]) -> None:

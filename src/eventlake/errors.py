@@ -6,6 +6,7 @@ EventLakeError
 ├── LimitExceeded             a catalog is full: the other tables went on
 ├── Conflict                  another run of this source committed first; run again
 ├── Unavailable               network, throttling, 5xx after retries; run again later
+├── Damaged                   restore the objects of the lake that the message names
 └── Internal                  ours to mend; the message names the log
 """
 
@@ -48,6 +49,10 @@ class Unavailable(EventLakeError):
     """The other side did not answer, also after retries."""
 
     code = "EventLake.Unavailable"
+
+
+class Damaged(EventLakeError):
+    """Objects of the lake that are gone, or do not hold what was written to them."""
 
 
 class Internal(EventLakeError):

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import reduce
 from operator import and_
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
-from pyarrow.fs import FileSystem, LocalFileSystem
+from pyarrow.fs import FileSystem, LocalFileSystem, copy_files
 
-from eventlake.errors import InvalidSettings
+from eventlake.errors import Damaged, InvalidSettings, Unavailable
 from eventlake.model.types import Type
+from eventlake.stores.damage import RESTORE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,6 +47,9 @@ _MISTAKES = (
     duckdb.NotSupportedError,
     duckdb.PermissionException,
 )
+_ARROW_FAILURE = re.compile(r"\b(?:Invalid|IOError|NotImplemented|Type error): ")
+"""How Arrow's reader, which DuckDB reads through, begins to tell what went wrong."""
+_SPARK_FAILURE = "FAILED_READ_FILE"
 _ABOUT_TABLES = re.compile(r"\b(?:show|information_schema|duckdb_\w+)\b", re.IGNORECASE)
 _NO_TABLE = re.compile(r'Table with name "?([^"\s]+)"? does not exist[^.!]*[.!]')
 _NO_SPARK_TABLE = re.compile(r"The table or view (\S+) cannot be found\.")
@@ -69,43 +73,66 @@ class QueryTable:
 
 def run_query(tables: Iterable[QueryTable], sql: str) -> pa.Table:
     """What DuckDB answers to one query over `tables`, each seen as `database.table`."""
+    _check_text(sql)
     lake = list(tables)
-    with _connection() as connection:
-        for database in {table.database for table in lake}:
-            connection.execute(f'create schema if not exists "{database}"')
-        for table in mentioned(lake, sql):
-            _register(connection, table)
-        try:
+    opened = mentioned(lake, sql)
+    try:
+        with _connection() as connection:
+            for database in {table.database for table in lake}:
+                connection.execute(f'create schema if not exists "{database}"')
+            for table in opened:
+                _register(connection, table)
             return _answer(connection, sql)
-        except _MISTAKES as problem:
-            raise InvalidSettings(_explain(str(problem), lake)) from problem
+    except (*_MISTAKES, duckdb.OperationalError) as problem:
+        if _ARROW_FAILURE.search(str(problem)):
+            _refuse_damaged(opened)
+        if isinstance(problem, duckdb.OperationalError):
+            raise Unavailable(_one_line(str(problem))) from problem
+        raise InvalidSettings(_explain(str(problem), lake)) from problem
 
 
 def run_spark_query(spark: "SparkSession", tables: Iterable[QueryTable], sql: str) -> pa.Table:
     """What Spark answers to one query over `tables`, each seen as `database.table`."""
-    from pyspark import errors, logger  # noqa: PLC0415 - who asks DuckDB need not wait for Spark
+    # Imported here, as who asks DuckDB need not wait for Spark.
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415
+    from pyspark import errors, logger  # noqa: PLC0415
 
     # PySpark prints the stack trace of every mistake in a query to stderr.
     logger.PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
-    mistakes = (
-        errors.AnalysisException,
-        errors.ArithmeticException,
-        errors.DateTimeException,
-        errors.IllegalArgumentException,
-    )
+    _check_text(sql)
     lake = list(tables)
-    if not all(isinstance(table.filesystem, LocalFileSystem) for table in lake):
-        raise InvalidSettings(
-            "engine is 'spark': it reads lakes on disk; this one is in a bucket, take duckdb, or "
-            "ask a Spark of your own through the catalog"
-        )
+    opened = mentioned(lake, sql)
     try:
-        with _spark_tables(spark, mentioned(lake, sql)):
+        with _spark_tables(spark, opened):
             # Refuses everything that is no query: an INSERT OVERWRITE could harm the lake's files.
             spark.sql(f"DESCRIBE QUERY (\n{sql.strip().rstrip(';')}\n)")
             return spark.sql(sql).toArrow()
-    except mistakes as problem:
+    except (errors.PySparkException, Py4JJavaError) as problem:
+        if _SPARK_FAILURE in str(problem):
+            _refuse_damaged(opened)
         raise InvalidSettings(_explain_spark(str(problem), lake)) from problem
+
+
+def _check_text(sql: str) -> None:
+    try:
+        sql.encode()
+    except UnicodeEncodeError as problem:
+        raise InvalidSettings("the SQL is not valid UTF-8") from problem
+
+
+def _refuse_damaged(tables: Iterable[QueryTable]) -> None:
+    """Raise `Damaged` if a file of the tables cannot be read: engines do not always name it."""
+    for table in tables:
+        scheme = "s3://" if table.filesystem.type_name == "s3" else ""
+        for path, partition in table.files:
+            try:
+                for _ in dataset(replace(table, files=[(path, partition)])).to_batches():
+                    pass
+            except (pa.ArrowException, OSError) as problem:
+                if "AWS Error" in str(problem):  # a refusal, which says nothing of the file
+                    return
+                reason = _one_line(str(problem))
+                raise Damaged(f"{scheme}{path} is damaged ({reason}): {RESTORE}") from problem
 
 
 def nearest(name: str, tables: Iterable[QueryTable]) -> list[str]:
@@ -183,13 +210,18 @@ def _answer(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
 
 def _explain(problem: str, lake: Sequence[QueryTable]) -> str:
     """DuckDB's own words on one line; for an unknown table what the lake has instead."""
-    message = " ".join(problem.strip().partition("\n\n")[0].split())
+    message = _one_line(problem)
     unknown = _NO_TABLE.search(message)
     return f"{unknown[0]} {_instead(unknown[1], lake)}" if unknown else message
 
 
+def _one_line(problem: str) -> str:
+    return " ".join(problem.strip().partition("\n\n")[0].split())
+
+
 def _explain_spark(problem: str, lake: Sequence[QueryTable]) -> str:
-    line = problem.strip().partition("\n")[0].partition(" SQLSTATE:")[0]
+    text = re.sub(r"^An error occurred while calling \S+\s+: (?:[\w.$]+: )?", "", problem.strip())
+    line = text.partition("\n")[0].partition(" SQLSTATE:")[0]
     message = re.sub(r"^\[[A-Z_.]+\] ", "", line)
     unknown = _NO_SPARK_TABLE.search(message)
     return f"{unknown[0]} {_instead(unknown[1], lake)}" if unknown else message
@@ -205,10 +237,10 @@ def _instead(unknown: str, lake: Sequence[QueryTable]) -> str:
 
 @contextmanager
 def _spark_tables(spark: "SparkSession", tables: Sequence[QueryTable]) -> Iterator[None]:
-    """The tables in Spark's catalog for a while.
+    """Have the tables in Spark's catalog for a while, in a scratch folder.
 
-    They lie in a scratch folder and only their partitions point into the lake: whatever happens
-    to such a table, the lake's files stay.
+    Spark reads whole folders: each has links to the files that are live, or copies of those in a
+    bucket. Whatever happens to such a table, the lake's files stay.
     """
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     with TemporaryDirectory(prefix="eventlake-") as scratch:
@@ -233,10 +265,30 @@ def _create_spark_table(spark: "SparkSession", table: QueryTable, scratch: str) 
         f"CREATE TABLE {_spark_name(table)} ({columns}) USING parquet PARTITIONED BY ({keys})"
         f" LOCATION {_literal(f'{folder}/{table.name}')}"
     )
-    folders = {str(Path(path).parent): partition for path, partition in table.files}
+    folders = _local_folders(table, Path(folder) / f"{table.name}.files")
     if folders:
         specs = " ".join(_spark_partition(*item) for item in folders.items())
         spark.sql(f"ALTER TABLE {_spark_name(table)} ADD {specs}")
+
+
+def _local_folders(table: QueryTable, scratch: Path) -> dict[str, Mapping[str, str]]:
+    """Bring a table's files into folders of this machine, one for each partition."""
+    numbers: dict[tuple[str, ...], int] = {}
+    folders = {}
+    for number, (path, partition) in enumerate(table.files):
+        at = numbers.setdefault(tuple(partition.values()), len(numbers))
+        folder = scratch / str(at)
+        folder.mkdir(parents=True, exist_ok=True)
+        _bring(table.filesystem, path, folder / f"{number}.parquet")
+        folders[str(folder)] = partition
+    return folders
+
+
+def _bring(filesystem: FileSystem, path: str, target: Path) -> None:
+    if isinstance(filesystem, LocalFileSystem):
+        target.symlink_to(path)
+    else:
+        copy_files(path, str(target), filesystem, LocalFileSystem())
 
 
 def _spark_partition(folder: str, partition: Mapping[str, str]) -> str:

@@ -43,6 +43,7 @@ def _settings(ledger: Ledger) -> Iterator[SourceSettings]:
 
 
 def _repair_source(lake: Lake, ledger: Ledger) -> Repaired:
+    ledger.rebuild()
     _, state = recover(lake, ledger, Silent())
     if state.settings is None:
         return Repaired(source=ledger.folder)

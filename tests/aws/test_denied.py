@@ -375,7 +375,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("impatient")
 def test_a_store_that_cannot_be_reached(world: World, aws: Aws) -> None:
     nobody = f"http://127.0.0.1:{free_port()}"
-    with pytest.raises(Unavailable, match="could not list s3://the-lake/segment-data/ledger"):
+    with pytest.raises(Unavailable, match="could not list s3://the-lake/segment-stage"):
         lakes.load(world.files, aws.settings(s3_endpoint=nobody))
 
 

@@ -123,7 +123,8 @@ class Lake:
             home = table_path(self.settings.folder, table)
             path = data_path(home, dict(partition), self.run, 1)
             self.write(path, group)
-            file = DataFile(path=path, rows=len(group), bytes=1, partition=dict(partition))
+            size = (self.root / path).stat().st_size
+            file = DataFile(path=path, rows=len(group), bytes=size, partition=dict(partition))
             tables[table].append(file)
         return tables
 

@@ -157,6 +157,9 @@ def test_no_such_bucket(aws: Aws) -> None:
 
 
 def test_an_empty_lake(lake: Lake) -> None:
+    with pytest.raises(InvalidSettings, match="there is no lake at "):
+        lake.verify()
+    lake.store.write("segment-logs/web/1793491200000/1.gz", b"")
     with pytest.raises(InvalidSettings, match="source is 'web'; this lake has: none"):
         lake.verify()
 
@@ -215,6 +218,7 @@ def test_a_bucket_that_lost_a_log_and_then_a_commit(aws: Aws, landed: Store) -> 
     said = problem(verify(place, SOURCE))
     assert said == f"s3://{aws.bucket}/{lost} cannot be re-read: No such file or directory"
     landed.delete(["segment-data/ledger/web/000000000002.json"])
-    unnamed, extra, *_ = verify(place, SOURCE).problems
+    unnamed, index, extra, *_ = verify(place, SOURCE).problems
     assert unnamed.startswith("Parquet files that no commit names: ")
+    assert index.startswith("files of the id index that no commit names: ")
     assert "rows are not from the archive" in extra

@@ -8,7 +8,7 @@ import pytest
 
 from eventlake import repair as repair_module
 from eventlake.api import LoadResult, open_lake
-from eventlake.errors import InvalidSettings
+from eventlake.errors import Damaged, InvalidSettings
 from eventlake.model.settings import SourceSettings, source_settings
 from tests import lakes, processes
 from tests.processes import Meet
@@ -240,3 +240,13 @@ def test_a_table_that_was_dropped_comes_back_with_all_its_partitions(tmp_path: P
     load(events(tmp_path / "2.json", "b", range(10, 12)), lake, source="web")
     assert len(json.loads(entry.read_bytes())["partitions"]) == 4
     assert open_lake(lake).verify("web").ok
+
+
+def test_a_load_names_a_damaged_list_of_sources(tmp_path: Path) -> None:
+    lake, entry = damaged(tmp_path)
+    (entry.parents[2] / "sources.json").write_text("{")
+    more = events(tmp_path / "2.json", "b", range(2))
+    with pytest.raises(Damaged, match=r"sources\.json is damaged .*eventlake repair"):
+        load(more, lake, source="web")
+    repair_module.repair(lake)
+    assert load(more, lake, source="web").status == "finished"

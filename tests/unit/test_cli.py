@@ -634,6 +634,7 @@ def test_verify_ends_with_1_when_something_is_wrong(
             progress("reading")
         return found
 
+    (tmp_path / "segment-data/data").mkdir(parents=True)
     monkeypatch.setattr("eventlake.api.Lake.verify", verify)
     ran = run("verify", "--source", "web", "--lake", str(tmp_path))
     assert (ran.code, ran.err) == (code, "reading\n")

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from eventlake import ledger as module
+from eventlake.errors import Damaged
 from eventlake.ledger import (
     DEAD_AFTER,
     Lease,
     Ledger,
     Stage,
     State,
+    check_ledgers,
     is_dead,
     lease_path,
     read_lease,
@@ -99,6 +101,38 @@ def test_a_file_that_is_no_commit_is_passed_over(ledger: Ledger) -> None:
     assert ledger.state().sequence == 1
 
 
+@pytest.mark.parametrize("gone", [(1,), (2,), (1, 2), (1, 2, 3)])
+def test_a_hole_is_refused(
+    ledger: Ledger, gone: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SNAPSHOT_EVERY", 3)
+    for number in (1, 2, 3):
+        ledger.append(number, commit(number))
+    ledger.snapshot()
+    names = [f"{ledger.path}/{number:012d}.json" for number in gone]
+    ledger.store.delete(names)
+    for read in (ledger.state, ledger.settings, ledger.snapshot, lambda: ledger.since(0)):
+        with pytest.raises(Damaged) as problem:
+            read()
+        assert all(f"{ledger.store.root}/{name}" in str(problem.value) for name in names)
+
+
+def test_a_hole_of_many_commits_is_told_briefly(ledger: Ledger) -> None:
+    ledger.append(1, commit(1))
+    ledger.append(202_611_010_000, commit(2))
+    with pytest.raises(Damaged, match=r"000000000021\.json and 202611009978 more: restore"):
+        ledger.state()
+
+
+def test_other_sources_of_the_lake_are_checked_too(store: Store) -> None:
+    for folder in ("app", "web"):
+        Ledger(store, folder).append(1, commit(1))
+    check_ledgers(store)
+    Ledger(store, "web").append(3, commit(3))
+    with pytest.raises(Damaged, match=r"ledger/web/000000000002\.json"):
+        check_ledgers(store)
+
+
 # State
 
 
@@ -175,6 +209,31 @@ def test_a_snapshot_spares_the_commits_before_it(
     ledger.snapshot()
     ledger.store.write("segment-data/ledger/web/000000000001.json", b"not read any more")
     assert ledger.state().sequence == 3
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"sequence":3}', b"[]"])
+def test_a_damaged_snapshot_is_passed_over(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    monkeypatch.setattr(module, "SNAPSHOT_EVERY", 2)
+    for number in (1, 2, 3, 4):
+        ledger.append(number, commit(number))
+        ledger.snapshot()
+    whole, newest = ledger.state(), f"{ledger.path}/snapshots/000000000004.json"
+    right = ledger.store.read(newest)
+    ledger.store.write(newest, content)
+    assert ledger.state() == whole
+    ledger.snapshot()
+    assert ledger.store.read(newest) == right
+
+
+def test_a_commit_that_cannot_be_read_is_named(ledger: Ledger) -> None:
+    ledger.append(1, commit(1))
+    name = f"{ledger.path}/000000000001.json"
+    for content in (b"", b"{", b"[]", b'{"settings":[]}', commit(1).to_json()[:-9]):
+        ledger.store.write(name, content)
+        with pytest.raises(Damaged, match=f"{ledger.store.root}/{name} is damaged .*restore"):
+            ledger.state()
 
 
 def test_the_sources_of_a_lake(store: Store) -> None:

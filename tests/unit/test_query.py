@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from eventlake.errors import InvalidSettings
+from eventlake.model.settings import RESERVED
 from eventlake.query import QueryTable, nearest, run_query
 
 NOON = datetime(2026, 11, 1, 12, 30, 0, 123456, tzinfo=UTC)
@@ -153,10 +154,22 @@ def test_tables_of_several_databases_join(orders: QueryTable) -> None:
     assert answer([orders, app], sql) == [{"n": 3}]
 
 
-@pytest.mark.parametrize("database", ["main", "memory", "order", "2fa", "__segment_datalake"])
+WORDS = ("default", "group", "main", "memory", "null", "order", "select", "table", "user", "2fa")
+"""Slugs that mean something in SQL."""
+
+
+@pytest.mark.parametrize("database", [*WORDS, "lake", "sys", "__segment_datalake"])
 def test_odd_database_names_work(orders: QueryTable, database: str) -> None:
     odd = table(orders.files, name="2fa_enabled", database=database)
     assert answer([odd], f'select count(*) as n from "{database}"."2fa_enabled"') == [{"n": 3}]
+
+
+def test_a_database_that_the_engine_reserves_is_a_mistake(orders: QueryTable) -> None:
+    """Settings refuse them; a catalog that others fill may have one."""
+    for database in RESERVED:
+        if "DuckDB" in RESERVED[database]:
+            with pytest.raises(InvalidSettings, match="Binder Error"):
+                run_query([table(orders.files, database=database)], f"table {database}.orders")
 
 
 def test_names_may_be_in_any_case(orders: QueryTable) -> None:
@@ -203,6 +216,9 @@ def test_every_kind_of_query_is_answered(orders: QueryTable, sql: str) -> None:
         ("select * from shop.orders", "Nearest in the lake: web.orders"),
         ("select * from web.xyz", "The lake has 1 table; `eventlake tables` shows all"),
         ("", "0 statements; give one query"),
+        ("\0", "Parser Error"),
+        ("select '\udcff'", "not valid UTF-8"),
+        ("select error('no')", "no"),
         ("select 1; select 2", "2 statements; give one query"),
         ("create table x (a int)", "a CREATE statement; give a query that reads"),
         ("set TimeZone = 'CET'", "a SET statement"),

@@ -8,6 +8,7 @@ from eventlake.model.catalog import CatalogTable, check_location
 from eventlake.model.layout import CATALOG
 from eventlake.model.schema import Column
 from eventlake.stores import Store
+from eventlake.stores.damage import parse_value, read_value
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class FilesCatalog:
             self._read(f"{CATALOG}/{name}/{file}").model_copy(update={"partitions": ()})
             for name in databases
             for file in self.store.names(f"{CATALOG}/{name}")[1]
-            if file.endswith(".json")  # beside them is what holds off another writer
+            if file.endswith(".json") and not file.startswith(".")  # others are not ours
         ]
 
     def table(self, database: str, name: str) -> CatalogTable | None:
@@ -55,17 +56,19 @@ class FilesCatalog:
         self, table: CatalogTable, change: Callable[[CatalogTable | None], CatalogTable]
     ) -> None:
         # Two runs may register one table at once, and neither may undo what the other wrote.
+        path = _path(table.database, table.name)
+
         def changed(known: bytes | None) -> bytes | None:
-            before = CatalogTable.from_json(known) if known else None
+            before = None if known is None else parse_value(self.store, path, CatalogTable, known)
             if before:
                 check_location(table, before.location)
             after = change(before)
             return after.to_json() if after != before else None
 
-        self.store.change(_path(table.database, table.name), changed)
+        self.store.change(path, changed)
 
     def _read(self, path: str) -> CatalogTable:
-        return CatalogTable.from_json(self.store.read(path))
+        return read_value(self.store, path, CatalogTable)
 
 
 def _existing(known: CatalogTable | None, table: CatalogTable) -> CatalogTable:

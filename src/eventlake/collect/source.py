@@ -10,24 +10,23 @@ import msgspec
 
 from eventlake.collect.keys import Gate
 from eventlake.errors import InvalidSettings
-from eventlake.ledger import Ledger, sources
+from eventlake.ledger import find_source
 from eventlake.model.layout import LOGS
 from eventlake.model.settings import SourceSettings, source_settings
 from eventlake.stores import Store
 
 
-def known_settings(store: Store, source: str) -> SourceSettings | None:
-    """The settings of a source's last load; None when it never had one."""
-    for folder in sources(store):
-        settings = Ledger(store, folder).settings()
-        if settings and source in (settings.source, settings.source_id):
-            return settings
-    return None
-
-
 def settings_for(store: Store, source: str, **given: object) -> SourceSettings:
-    """A source's settings: what is given, else as its last load had them, else the defaults."""
-    known = known_settings(store, source)
+    """A source's settings: what is given, else as its last load had them, else the defaults.
+
+    `source` is its slug or its id; with a `source_id` it is the slug of that source.
+    """
+    known = find_source(store, str(given.get("source_id") or source))
+    if known and source not in (known.source, known.source_id):
+        raise InvalidSettings(
+            f"source is {source!r}, and {known.source_id} is the id of {known.source}: "
+            "leave one of the two out"
+        )
     before = known.model_dump() if known else {"source": source}
     return source_settings(**before | {k: v for k, v in given.items() if v is not None})
 

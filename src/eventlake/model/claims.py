@@ -36,6 +36,7 @@ class Claims(Value):
                 _check_folder(settings, other)
             else:
                 _check_neighbour(settings, other)
+        self._check_slug(settings)
         known = self.by_folder.get(settings.folder)
         names = dict.fromkeys((*(known.names if known else ()), names_of(settings)))
         mine = Claim(
@@ -46,6 +47,20 @@ class Claims(Value):
         )
         return Claims(by_folder={**self.by_folder, settings.folder: mine})
 
+    def _check_slug(self, settings: SourceSettings) -> None:
+        """Refuse a slug without an id that could mean a source which has another id."""
+        if settings.source_id != settings.source:
+            return
+        slugs = {one.source_id: one.source for one in self.by_folder.values()}
+        slug = slugs.get(settings.source, settings.source)
+        ids = sorted(identity for identity, known in slugs.items() if known == slug)
+        if ids and slugs.get(settings.source) != settings.source:
+            raise InvalidSettings(
+                f"source is {settings.source!r}, and this lake has the source {slug} with the id "
+                f"{' and with the id '.join(ids)}: say which one with --source {slug} "
+                "--source-id <id>, or give a new id for a new source"
+            )
+
 
 def names_of(settings: SourceSettings) -> Names:
     """The database and prefix that the source's tables have in the catalog."""
@@ -55,9 +70,8 @@ def names_of(settings: SourceSettings) -> Names:
 def _check_folder(settings: SourceSettings, owner: Claim) -> None:
     if settings.source_id != owner.source_id:
         raise InvalidSettings(
-            f"the folder {settings.folder!r} belongs to the source {owner.source!r} (id "
-            f"{owner.source_id}), and this source has the id {settings.source_id}: choose another "
-            f"{'slug' if settings.partition_by_slug else 'source_id'}"
+            f"source_id is {settings.source_id!r}, and the folder {settings.folder} holds the "
+            f"source {owner.source} with the id {owner.source_id}: give that id, or another slug"
         )
 
 

@@ -33,6 +33,14 @@ class IdFile(Value):
     """Where the file is until its commit is published."""
 
 
+class IdMerge(Value):
+    """Files of the index that are merged into one, so that a run opens few of them."""
+
+    file: IdFile
+    replaces: tuple[str, ...]
+    """The paths of the files that it replaces; they are deleted a day later."""
+
+
 class Plan(Value):
     """Everything a run needs; it reads nothing else."""
 
@@ -43,6 +51,10 @@ class Plan(Value):
     inputs: tuple[Input, ...]
     tables: dict[str, TableSchema] = Field(default_factory=dict)
     ids: tuple[IdFile, ...] = ()
+    merges: tuple[tuple[IdFile, ...], ...] = ()
+    """Index files that the run merges, each group into one."""
+    deletes: tuple[str, ...] = ()
+    """Index files that were replaced so long ago that no run reads them any more."""
     renamed: bool = False
     """Whether the tables get other names in the catalog than they had."""
 
@@ -124,6 +136,10 @@ class Commit(Value):
     counts: Counts
     tables: tuple[TableCommit, ...] = ()
     ids: tuple[IdFile, ...] = ()
+    """The message ids that the run landed."""
+    merges: tuple[IdMerge, ...] = ()
+    deletes: tuple[str, ...] = ()
+    """Replaced index files that go when the commit is carried out."""
     quarantine: StagedFile | None = None
     abandons: tuple[str, ...] = ()
     """Runs found dead at planning: should one still live, it may not commit any more."""

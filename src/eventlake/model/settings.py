@@ -13,6 +13,16 @@ from eventlake.model.values import Value
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,126}", re.ASCII)
 _WORD = re.compile(r"[a-z0-9][a-z0-9_]{0,63}", re.ASCII)
 
+RESERVED = {
+    "system": "DuckDB reserves",
+    "temp": "DuckDB reserves",
+    "pg_catalog": "DuckDB reserves",
+    "information_schema": "DuckDB and Athena reserve",
+    "global_temp": "Spark reserves",
+    "spark_catalog": "Spark reserves",
+}
+"""Databases that a query could not reach, and who has another use for the name."""
+
 NO_WORKSPACE = "default"
 """What reports call the workspace when nobody says."""
 
@@ -52,7 +62,9 @@ class SourceSettings(Value):
 
     @model_validator(mode="before")
     @classmethod
-    def _defaults(cls, given: dict[str, Any]) -> dict[str, Any]:
+    def _defaults(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
         slug = str(given.get("source") or "")
         return {
             **given,
@@ -72,6 +84,13 @@ class SourceSettings(Value):
     def _catalog_word(cls, value: str) -> str:
         if value and not _WORD.fullmatch(value):
             raise ValueError("lower-case letters, digits and '_', at most 64")
+        return value
+
+    @field_validator("database")
+    @classmethod
+    def _free(cls, value: str) -> str:
+        if value in RESERVED:
+            raise ValueError(f"{RESERVED[value]} this name; choose another (--database)")
         return value
 
     @property

@@ -7,7 +7,7 @@ from eventlake.errors import Conflict, InvalidSettings
 from eventlake.kernels.dedupe import Ids, met_before
 from eventlake.ledger import Ledger
 from eventlake.model.claims import names_of
-from eventlake.model.commit import Commit, IdFile, TableCommit
+from eventlake.model.commit import Commit, IdFile, IdMerge, TableCommit
 from eventlake.model.schema import budget_used
 from eventlake.model.settings import FIXED
 from eventlake.pipeline.dedupe import read_ids
@@ -86,7 +86,21 @@ def rebase(mine: Commit, other: Commit) -> Commit:
     # Who was held for dead and has committed after all needs its stage.
     dead = tuple(run_id for run_id in mine.abandons if run_id != other.run_id)
     renamed = mine.renamed or names_of(mine.settings) != names_of(other.settings)
-    return mine.model_copy(update={"tables": tables, "abandons": dead, "renamed": renamed})
+    return mine.model_copy(
+        update={
+            "tables": tables,
+            "abandons": dead,
+            "renamed": renamed,
+            "merges": _still_possible(mine.merges, other),
+            "deletes": tuple(path for path in mine.deletes if path not in other.deletes),
+        }
+    )
+
+
+def _still_possible(merges: tuple[IdMerge, ...], other: Commit) -> tuple[IdMerge, ...]:
+    """Those of the merges whose files the other run has not merged as well."""
+    gone = {path for merge in other.merges for path in merge.replaces}
+    return tuple(merge for merge in merges if gone.isdisjoint(merge.replaces))
 
 
 def _on_top(mine: TableCommit, theirs: TableCommit, other: Commit) -> TableCommit:

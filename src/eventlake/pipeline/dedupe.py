@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from eventlake.errors import Damaged, InvalidSettings
 from eventlake.kernels.dedupe import DAY, Ids, find_duplicates
 from eventlake.model.commit import IdFile
 from eventlake.pipeline.chunks import ID_ROW, ChunkMeta, IdPart, bucket_of
 from eventlake.stores import Range, Store
+from eventlake.stores.damage import RESTORE, reading_parquet
 
 ROW_GROUP = 128 << 10
 
@@ -70,13 +72,22 @@ def _known(job: DedupeJob, bucket: int, run: Ids, window: int) -> Iterator[Ids]:
     first, last = int(run.received.min()) - window, int(run.received.max()) + window
     for file in job.index:
         if file.last >= first and file.first <= last:
-            ids = read_ids(job.store, file.path, bucket, job.buckets)
+            ids = _committed_ids(job, file.path, bucket)
             yield ids.at(bucket_of(ids.high, job.buckets) == bucket)
+
+
+def _committed_ids(job: DedupeJob, path: str, bucket: int) -> Ids:
+    try:
+        return read_ids(job.store, path, bucket, job.buckets)
+    except InvalidSettings:
+        if job.store.exists(path):
+            raise
+        raise Damaged(f"{job.store.root}/{path} is gone: {RESTORE}") from None
 
 
 def read_ids(store: Store, path: str, bucket: int = 0, buckets: int = 1) -> Ids:
     """The ids that a run kept, in order of their hashes: all that may fall into a bucket."""
-    with pq.ParquetFile(store.open(path)) as file:
+    with reading_parquet(store, path), pq.ParquetFile(store.open(path)) as file:
         groups = [n for n in range(file.num_row_groups) if _holds(file, n, bucket, buckets)]
         table = file.read_row_groups(groups, columns=["high", "low", "received"])
     return Ids(*(table[name].to_numpy() for name in ("high", "low", "received")))

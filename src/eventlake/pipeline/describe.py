@@ -6,7 +6,16 @@ from functools import cached_property
 
 from eventlake.errors import Internal
 from eventlake.model import layout
-from eventlake.model.commit import Commit, Counts, DataFile, IdFile, Plan, StagedFile, TableCommit
+from eventlake.model.commit import (
+    Commit,
+    Counts,
+    DataFile,
+    IdFile,
+    IdMerge,
+    Plan,
+    StagedFile,
+    TableCommit,
+)
 from eventlake.model.naming import Call
 from eventlake.model.schema import new_table
 from eventlake.pipeline.chunks import ChunkMeta, ReadResult
@@ -23,6 +32,7 @@ class Outcome:
     kept: list[DedupeResult]
     growth: dict[str, Growth]
     written: list[WriteResult]
+    merges: tuple[IdMerge, ...] = ()
 
     @cached_property
     def files(self) -> list[Written]:
@@ -59,6 +69,8 @@ def describe(plan: Plan, outcome: Outcome, dead: tuple[str, ...]) -> Commit:
         counts=sum((done.counts for done in tables), rejected),
         tables=tables,
         ids=_place_ids(plan, outcome),
+        merges=outcome.merges,
+        deletes=plan.deletes,
         quarantine=StagedFile(staged=outcome.quarantine, path=quarantine)
         if outcome.quarantine
         else None,

@@ -51,7 +51,7 @@ def publish(
 
 def _publish_own_files(lake: Lake, commit: Commit) -> None:
     """Put what is no table's in place; the next run needs the index."""
-    for ids in commit.ids:
+    for ids in (*commit.ids, *(merge.file for merge in commit.merges)):
         lake.store.publish(ids.staged, ids.path)
     if commit.quarantine:
         lake.store.publish(commit.quarantine.staged, commit.quarantine.path)
@@ -100,6 +100,7 @@ def clean(
     progress.step("clean", 0, 1, 0)
     try:
         ledger.snapshot()
+        lake.store.delete(commit.deletes)
         for run_id in (*commit.abandons, commit.run_id):
             remove_stage(lake.store, run_id)
     except EventLakeError as problem:

@@ -11,7 +11,11 @@ from eventlake.model.commit import Input, Plan
 from eventlake.model.report import Problems
 from eventlake.model.settings import FIXED, SourceSettings
 from eventlake.pipeline.finish import clean, finish, publish
+from eventlake.pipeline.merge_ids import plan_merges
 from eventlake.ports import Progress
+
+RETIRED_FOR = 86_400.0
+"""Seconds that a replaced index file stays: a run that was planned before may still read it."""
 
 
 def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[tuple[str, ...], State]:
@@ -26,18 +30,21 @@ def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[tuple[str, 
         run_id: is_dead(lake.store, run_id) for run_id in staged_runs(lake.store, ledger.folder)
     }
     state = ledger.state()
+    uncommitted = []
     for run_id, is_gone in dead.items():
-        if run_id not in state.runs:
+        sequence = ledger.sequence_of(run_id, state)
+        if sequence is None:
+            if is_gone:
+                uncommitted.append(run_id)
             continue
-        commit = ledger.commit(state.runs[run_id])
+        commit = ledger.commit(sequence)
         if is_gone:
-            finished = finish(lake, state.runs[run_id], commit, progress)
+            finished = finish(lake, sequence, commit, progress)
             clean(lake, ledger, commit, finished, progress)
         else:
             # Its index files are needed now, so help it publish.
-            publish(lake, state.runs[run_id], commit, Problems(), progress)
-    uncommitted = (run_id for run_id in dead if run_id not in state.runs)
-    return tuple(run_id for run_id in uncommitted if dead[run_id]), state
+            publish(lake, sequence, commit, Problems(), progress)
+    return tuple(uncommitted), state
 
 
 def make_plan(state: State, settings: SourceSettings, inputs: Sequence[Input]) -> Plan:
@@ -49,8 +56,15 @@ def make_plan(state: State, settings: SourceSettings, inputs: Sequence[Input]) -
         inputs=tuple(inputs),
         tables=state.tables,
         ids=state.ids,
+        merges=plan_merges(state.ids),
+        deletes=tuple(one.path for one in state.retired if _age(one.run_id) > RETIRED_FOR),
         renamed=is_renamed(state, settings),
     )
+
+
+def _age(run_id: str) -> float:
+    """Seconds since a run was planned."""
+    return time.time() - int(run_id) / 1e9
 
 
 def is_renamed(state: State, settings: SourceSettings) -> bool:

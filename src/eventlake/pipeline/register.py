@@ -1,13 +1,13 @@
 """Register: tell the catalog of new tables, columns and partitions, as the ledger has them."""
 
 import threading
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from eventlake.errors import EventLakeError, InvalidSettings, MissingTable
 from eventlake.lake import Lake
 from eventlake.ledger import Ledger
+from eventlake.ledger.files import LiveFile
 from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.commit import Commit, TableCommit
@@ -23,7 +23,7 @@ Partition = Mapping[str, str]
 
 
 class History:
-    """Every partition that a source's tables have, read from the ledger when first asked for."""
+    """Every partition that a source's tables have, read from the ledger when first needed."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -33,19 +33,15 @@ class History:
     def partitions(self, table: str) -> Sequence[Partition]:
         with self._lock:
             if self._partitions is None:
-                commits = (commit for _, commit in self._ledger.since(0))
-                self._partitions = partitions_by_table(commits)
+                live = self._ledger.live_files()
+                self._partitions = {table: _partitions(files) for table, files in live.items()}
         return self._partitions.get(table, ())
 
 
-def partitions_by_table(commits: Iterable[Commit]) -> dict[str, list[Partition]]:
-    """The partitions of each table, each once, in the order of their first commit."""
-    found: defaultdict[str, dict[tuple[tuple[str, str], ...], None]] = defaultdict(dict)
-    for commit in commits:
-        for done in commit.tables:
-            for partition in done.partitions:
-                found[done.table.name][tuple(partition.items())] = None
-    return {table: [dict(items) for items in unique] for table, unique in found.items()}
+def _partitions(files: Iterable[LiveFile]) -> list[Partition]:
+    """The partitions of files, each once."""
+    unique = dict.fromkeys(tuple(file.partition.items()) for file in files)
+    return [dict(items) for items in unique]
 
 
 def register(lake: Lake, commit: Commit, problems: Problems, progress: Progress) -> tuple[str, ...]:

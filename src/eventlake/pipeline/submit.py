@@ -113,7 +113,7 @@ def outcome(
     run: Run, cluster: Cluster, handle: str, hold: Hold, state: JobState
 ) -> tuple[Commit, Finished]:
     """What the ledger and the report say of a job that has ended, whatever its cluster says."""
-    sequence = run.ledger.state().runs.get(run.plan.run_id)
+    sequence = run.ledger.sequence_of(run.plan.run_id, run.ledger.state())
     report = read_report(run)
     if sequence is None:
         problem = failure(report, cluster, handle, state)

@@ -23,7 +23,7 @@ from eventlake.kernels.dedupe import DAY
 from eventlake.lake import Lake
 from eventlake.ledger import Ledger, Stage, remove_stage
 from eventlake.model import layout
-from eventlake.model.commit import Commit, Plan
+from eventlake.model.commit import Commit, IdMerge, Plan
 from eventlake.model.report import failure_lines, to_lines
 from eventlake.model.schema import new_table
 from eventlake.pipeline.chunks import ReadJob, ReadResult
@@ -32,6 +32,7 @@ from eventlake.pipeline.dedupe import DedupeJob, DedupeResult, dedupe_task, drop
 from eventlake.pipeline.describe import Outcome, check_balance, chunks_by_table, describe, landing
 from eventlake.pipeline.evolve import Growth, evolve
 from eventlake.pipeline.finish import Finished, clean, finish
+from eventlake.pipeline.merge_ids import merge_ids
 from eventlake.pipeline.read import GatherJob, gather_task, plan_gather, read_task
 from eventlake.pipeline.tasks import Watch, run_tasks
 from eventlake.pipeline.write import WriteJob, WriteResult, plan_tasks, plan_units, write_task
@@ -126,9 +127,10 @@ def staged(run: Run) -> Commit:
     """Everything up to the commit: what is in the stage, and what it will mean."""
     found = read(run)
     kept = dedupe(run, found)
+    merges = merge_index(run)
     growth = grow(run, found)
     written = write(run, found, growth)
-    return describe(run.plan, Outcome(found, kept, growth, written), run.dead)
+    return describe(run.plan, Outcome(found, kept, growth, written, merges), run.dead)
 
 
 def committed(run: Run, commit: Commit) -> tuple[int, Commit]:
@@ -141,7 +143,7 @@ def committed(run: Run, commit: Commit) -> tuple[int, Commit]:
 def give_up(run: Run, problem: BaseException) -> None:
     """Remove the stage and write a report that says why."""
     with suppress(EventLakeError):
-        if run.plan.run_id in run.ledger.state().runs:
+        if run.ledger.sequence_of(run.plan.run_id, run.ledger.state()) is not None:
             return  # only the answer was lost: the commit stands, and the next run carries it out
         # A put without an answer may still be applied, and would need the stage. The next run
         # removes it with a commit of its own, which takes the sequence that the put asked for.
@@ -221,6 +223,13 @@ def dedupe(run: Run, found: list[ReadResult]) -> list[DedupeResult]:
         results = [msgspec.json.decode(answer, type=DedupeResult) for answer in answers]
         drop([result.chunks for result in found], results)
         return results
+
+
+def merge_index(run: Run) -> tuple[IdMerge, ...]:
+    """Merge small files of the id index, where the plan asks for it."""
+    plan = run.plan
+    folder = plan.settings.folder
+    return merge_ids(run.lake.store, run.stage, folder, plan.run_id, plan.merges)
 
 
 def grow(run: Run, found: list[ReadResult]) -> dict[str, Growth]:

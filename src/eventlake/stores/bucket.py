@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from datetime import timedelta
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -136,6 +137,13 @@ class Bucket(Store):
                     raise
             else:
                 return
+
+    def names_after(self, folder: str, name: str) -> list[str]:
+        """One listing that begins after `name`: what came before costs no request."""
+        below = f"{folder}/"
+        names = (one.path.removeprefix(below) for one in self.objects(folder, f"{below}{name}"))
+        # Names with digits sort before those of folders, so the objects come first.
+        return list(takewhile(lambda found: "/" not in found, names))
 
     def settle(self, path: str) -> None:
         """A bucket keeps what it has acknowledged."""

@@ -152,6 +152,10 @@ class Store:
         objects = (entry["path"] for entry in found["objects"])
         return _last(folders), _last(objects)
 
+    def names_after(self, folder: str, name: str) -> list[str]:
+        """The objects right below a folder whose last name comes after `name`, in order."""
+        return [other for other in self.names(folder)[1] if other > name]
+
     @contextmanager
     def errors(self, verb: str, path: str) -> Iterator[None]:
         """A store's refusals in our words; the cause is kept."""

@@ -62,7 +62,7 @@ def _check_table(check: Check, table: str, name: str, known: Registration) -> No
 
 def check_sources(check: Check) -> None:
     """Report a source whose folder or catalog names are not claimed in the lake's list."""
-    if not check.place.files("segment-data", deep=False).count(_SOURCES):
+    if not check.place.has(_SOURCES):
         check.problems.append(f"{_SOURCES} is gone: {_REPAIR}")
         return
     try:

@@ -36,6 +36,8 @@ class Check:
     """The books as the archive gives them, and how often each reason for quarantine, by commit."""
     gaps: list[int] = field(default_factory=list)
     """Commits of which the archive does not tell everything: their rows are taken as they are."""
+    unreadable: set[str] = field(default_factory=set)
+    """Parquet files that cannot be read, which is a problem already."""
     files_read: int = 0
 
     def __post_init__(self) -> None:

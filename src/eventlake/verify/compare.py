@@ -91,7 +91,10 @@ def _differences(said: dict[str, int], ours: dict[str, int]) -> list[str]:
 
 def _quarantine(check: Check) -> dict[str, Counter[str]]:
     """By run how many lines were kept for each reason."""
-    paths = check.place.files(f"segment-data/quarantine/{check.folder}", deep=True)
+    paths = check.place.files(f"segment-data/quarantine/{check.folder}")
+    bodies = (commit.body for commit in check.commits)
+    named = {body["quarantine"]["path"] for body in bodies if "quarantine" in body}
+    check.report("quarantine files that a commit names and that are gone", named - paths.keys())
     files = [File(path) for path in paths if path.endswith(".parquet")]
     query = "SELECT run_id, reason, count(*) FROM rows GROUP BY ALL"
     columns = pa.schema([("run_id", pa.string()), ("reason", pa.string())])

@@ -2,17 +2,24 @@
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
-from eventlake.errors import InvalidSettings
+import msgspec
+from msgspec import Struct
+
+from eventlake.errors import Damaged, InvalidSettings
 from eventlake.verify.place import Place
 
 BOOKS = ("received", "landed", "duplicates", "suppressed", "quarantined", "skipped")
 _DAY = 86_400_000_000
 _LEDGER = "segment-data/ledger"
-_COMMIT = re.compile(r".*/\d{12}\.json", re.ASCII)
+_NUMBERED = re.compile(r"(?!0{12})\d{12}\.json", re.ASCII)
+_SNAPSHOT = re.compile(r"snapshots/\d{12}\.json", re.ASCII)
+_NAMED = 20
+"""Objects that one error names."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +34,87 @@ class Commit:
     tables: dict[str, dict[str, int]]
     columns: dict[str, list[str]]
     """Of each table that there is from here on."""
-    files: list[str]
-    adopted: bool
-    """Whether it takes over what somebody else has landed."""
+    files: dict[str, dict[str, Any]]
+    """The data files that no later commit removed, with their rows and bytes."""
+    ids: list[dict[str, Any]]
+    """The files of the id index, each with its rows and its first and last moment."""
+    body: dict[str, Any]
+    """All of it, as it is written."""
+
+    @property
+    def adopted(self) -> bool:
+        """Whether it takes over what somebody else has landed."""
+        return any(one.get("adopted") for one in self.body.get("tables", ()))
 
     @property
     def window(self) -> int:
         return int(self.settings["dedup_days"]) * _DAY
+
+
+class _Settings(Struct):
+    source: str
+    source_id: str = ""
+    naming: Literal["warehouse", "native"] = "warehouse"
+    date_partition: Literal["day/hour", "year/month/day/hour", "year/month/day", "day"] = "day/hour"
+    table_prefix: str = ""
+    dedup_days: int = 7
+    skip_events: list[str] = []
+
+
+class _Input(Struct):
+    uri: str
+    fingerprint: str
+    origin: tuple[str, str] | None = None
+
+
+class _DataFile(Struct):
+    path: str
+    rows: int | None
+    bytes: int
+    partition: dict[str, str]
+
+
+class _Schema(Struct):
+    name: str
+
+
+class _Table(Struct):
+    table: _Schema
+    counts: dict[str, int]
+    adds: list[_DataFile] = []
+    removes: list[_DataFile] = []
+    adopted: bool = False
+
+
+class _IdFile(Struct):
+    path: str
+    rows: int
+    first: int
+    last: int
+
+
+class _Merge(Struct):
+    file: _IdFile
+    replaces: list[str]
+
+
+class _Staged(Struct):
+    staged: str
+    path: str
+
+
+class _Form(Struct):
+    """What a commit must hold for a verification."""
+
+    run_id: str
+    settings: _Settings
+    inputs: list[_Input]
+    counts: dict[str, int]
+    tables: list[_Table] = []
+    ids: list[_IdFile] = []
+    merges: list[_Merge] = []
+    deletes: list[str] = []
+    quarantine: _Staged | None = None
 
 
 _DEFAULTS = {
@@ -46,9 +127,10 @@ _DEFAULTS = {
 
 
 def _commit(path: str, content: bytes) -> Commit:
+    msgspec.json.decode(content, type=_Form)
     body = json.loads(content)
     tables = body.get("tables", ())
-    own = [file["path"] for one in tables for file in one.get("adds", ())]
+    own = {file["path"]: file for one in tables for file in one.get("adds", ())}
     return Commit(
         seq=int(PurePosixPath(path).stem),
         run=body["run_id"],
@@ -62,20 +144,51 @@ def _commit(path: str, content: bytes) -> Commit:
             if one.get("adds") or one.get("adopted")
         },
         files=own,
-        adopted=any(one.get("adopted") for one in tables),
+        ids=body.get("ids", []),
+        body=body,
     )
 
 
 def _commit_paths(place: Place, folder: str) -> list[str]:
-    return list(filter(_COMMIT.fullmatch, place.files(f"{_LEDGER}/{folder}", deep=False)))
+    """The commits of a source, in order; raises `Damaged` if one is gone."""
+    ledger = f"{_LEDGER}/{folder}/"
+    names = [path.removeprefix(ledger) for path in place.files(ledger.rstrip("/"))]
+    commits = {int(name[:12]) for name in names if _NUMBERED.fullmatch(name)}
+    snapshots = [int(PurePosixPath(name).stem) for name in names if _SNAPSHOT.fullmatch(name)]
+    # A snapshot is of all commits up to its own; an index file is there after the first.
+    last = max([*commits, *snapshots, *(1 for name in names if name.startswith("ids/"))], default=0)
+    gone = (number for number in range(1, last + 1) if number not in commits)
+    if lost := [place.whole(f"{ledger}{number:012d}.json") for number in islice(gone, _NAMED)]:
+        raise Damaged(
+            f"{last - len(commits)} commits of {folder} are gone: {', '.join(lost)}: restore them "
+            "from a backup, or from earlier versions in the bucket"
+        )
+    return [f"{ledger}{number:012d}.json" for number in sorted(commits)]
 
 
 def _read(place: Place, paths: list[str]) -> list[Commit]:
-    return list(map(_commit, paths, place.read(paths)))
+    commits, damaged = [], []
+    for path, content in zip(paths, place.read(paths), strict=True):
+        try:
+            commits.append(_commit(path, content))
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            damaged.append(place.whole(path))
+    if damaged:
+        raise Damaged(
+            f"{', '.join(damaged[:_NAMED])}: no commit can be read from it: restore it from a "
+            "backup, or from an earlier version in the bucket"
+        )
+    return commits
 
 
 def read_commits(place: Place, folder: str) -> list[Commit]:
-    return _read(place, _commit_paths(place, folder))
+    commits = _read(place, _commit_paths(place, folder))
+    tables = (table for commit in commits for table in commit.body.get("tables", ()))
+    gone = {file["path"] for table in tables for file in table.get("removes", ())}
+    return [
+        replace(one, files={path: file for path, file in one.files.items() if path not in gone})
+        for one in commits
+    ]
 
 
 def find_folder(place: Place, source: str) -> str:
@@ -89,5 +202,14 @@ def find_folder(place: Place, source: str) -> str:
         matches = [folder for folder, names in known.items() if names[which] == source]
         if len(matches) == 1:
             return matches[0]
+        if matches:
+            ids = " and ".join(sorted(known[folder][0] for folder in matches))
+            raise InvalidSettings(
+                f"source is {source!r}, the slug of {len(matches)} sources: give the id of one "
+                f"of them, {ids}"
+            )
+    if not any(map(place.folders, ("segment-data", "segment-logs"))):
+        where = place.whole("").rstrip("/")
+        raise InvalidSettings(f"there is no lake at {where}: it has no segment-data")
     listed = ", ".join(f"{slug} (id {identity})" for identity, slug in known.values())
     raise InvalidSettings(f"source is {source!r}; this lake has: {listed or 'none'}")

@@ -64,6 +64,7 @@ def _rows(check: Check, files: Iterable[File], columns: pa.Schema) -> Rows:
         except FAILURES as problem:
             flaw = check.place.why(problem, file.path)
             check.problems.append(f"{file.path} cannot be read: {flaw}")
+            check.unreadable.add(file.path)
 
 
 def _ahead(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
 import pyarrow as pa
-from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
+from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSystem
 
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings, Unavailable
 
@@ -59,20 +59,29 @@ class Place:
 
     def folders(self, path: str) -> list[str]:
         """The names of the folders right below a path."""
-        return [found.rpartition("/")[2] for found in self._listed(path, FileType.Directory)]
+        found = self._listed(path, FileType.Directory)
+        return sorted(one.path.rpartition("/")[2] for one in found)
 
-    def files(self, path: str, *, deep: bool) -> list[str]:
-        """The files below a path, or right below it."""
-        return self._listed(path, FileType.File, deep=deep)
+    def files(self, path: str) -> dict[str, int]:
+        """The files below a path, in order, with their sizes; hidden ones are not the lake's."""
+        found = self._listed(path, FileType.File, deep=True)
+        sizes = {self.within(one.path): one.size for one in found if one.base_name[0] != "."}
+        return dict(sorted(sizes.items()))
 
-    def _listed(self, path: str, kind: FileType, *, deep: bool = False) -> list[str]:
+    def has(self, path: str) -> bool:
+        """Whether there is a file of this name."""
+        with self._refusals(path):
+            info = self.filesystem.get_file_info(self.whole(path))
+        return bool(info.type == FileType.File)
+
+    def _listed(self, path: str, kind: FileType, *, deep: bool = False) -> list[FileInfo]:
         below = FileSelector(self.whole(path), recursive=deep)
         with self._refusals(path):
             try:
                 found = self.filesystem.get_file_info(below)
             except FileNotFoundError:
                 return []
-        return sorted(self.within(one.path) for one in found if one.type == kind)
+        return [one for one in found if one.type == kind]
 
     def read(self, paths: Iterable[str]) -> list[bytes]:
         """What small objects hold."""

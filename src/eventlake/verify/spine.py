@@ -10,10 +10,12 @@ from eventlake.verify.archive import read_archive
 from eventlake.verify.catalog import Find, check_catalog, check_sources
 from eventlake.verify.check import Check
 from eventlake.verify.compare import check_books, compare
+from eventlake.verify.index import check_index
 from eventlake.verify.ledger import find_folder, read_commits
 from eventlake.verify.place import Place
 from eventlake.verify.replay import replay, settle_suppressed
 from eventlake.verify.result import TableCheck, Verification
+from eventlake.verify.snapshots import check_snapshots
 from eventlake.verify.tables import read_tables
 
 
@@ -35,7 +37,9 @@ def verify(
     ):
         check = Check(db, place, folder, read_commits(place, folder))
         say("reading the tables")
+        check_snapshots(check)
         read_tables(check)
+        check_index(check)
         read_archive(check, say)
         say("comparing")
         replay(check)

@@ -58,7 +58,7 @@ def test_sources_that_may_coexist(one: dict[str, object], other: dict[str, objec
         (
             {"source": "web", "source_id": "1", "partition_by_slug": True},
             {"source": "b", "source_id": "web"},
-            "the folder 'web' belongs to the source 'web' (id 1)",
+            "the folder web holds the source web with the id 1",
         ),
     ],
 )
@@ -68,6 +68,13 @@ def test_sources_that_may_not(
     with pytest.raises(InvalidSettings) as raised:
         claims(one, other)
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("slug", ["web", "7"])
+def test_a_slug_without_an_id_that_could_mean_a_source_with_one(slug: str) -> None:
+    known = claims({"source": "web", "source_id": "7"})
+    with pytest.raises(InvalidSettings, match="the source web with the id 7: say which one"):
+        known.with_source(source_settings(source=slug, database="other"))
 
 
 def test_a_name_that_a_source_has_left_stays_its_own() -> None:

@@ -70,6 +70,9 @@ WORD = "lower-case letters, digits and '_', at most 64"
         ("database", "Web", WORD),
         ("database", "a-b", WORD),
         ("database", "d" * 65, WORD),
+        ("database", "temp", "DuckDB reserves this name; choose another (--database)"),
+        ("database", "information_schema", "DuckDB and Athena reserve"),
+        ("database", "spark_catalog", "Spark reserves this name"),
         ("table_prefix", "_x", WORD),
         ("table_prefix", "eu.", WORD),
         (
@@ -95,6 +98,13 @@ def test_a_message_names_setting_value_and_what_is_allowed(
     assert f"{setting} is {value!r}: {allowed}" in str(caught.value)
     assert caught.value.code == "EventLake.InvalidSettings"
     assert caught.value.__cause__ is not None
+
+
+@pytest.mark.parametrize("slug", ["system", "TEMP", "pg-catalog", "global.temp"])
+def test_a_slug_that_makes_a_reserved_database(slug: str) -> None:
+    with pytest.raises(InvalidSettings, match=r"^database is '.*--database"):
+        source_settings(source=slug)
+    assert source_settings(source=slug, database="other").source == slug
 
 
 def test_every_wrong_setting_is_named_at_once() -> None:

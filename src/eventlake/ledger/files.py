@@ -1,0 +1,109 @@
+"""The data files that are live: those that commits have added and no later one has removed.
+
+They are listed in manifests, each for a range of commits. Manifests are merged as they age, eight
+of one size into one of the next, so that reading all of them takes few requests however many
+commits there are, and a file is written again only a few times.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import zstandard
+
+from eventlake.ledger.state import Manifest
+from eventlake.model.commit import Commit, DataFile
+from eventlake.stores import Store
+from eventlake.stores.damage import damaged
+
+MERGE = 8
+"""Manifests of one size that are merged into one."""
+
+
+class LiveFile(msgspec.Struct, frozen=True):
+    """A data file of a table."""
+
+    table: str
+    path: str
+    partition: dict[str, str]
+    rows: int | None
+    bytes: int
+
+
+class FileList(msgspec.Struct):
+    """What a range of commits did: files added, paths removed, and the sequence of each run."""
+
+    adds: dict[str, LiveFile] = {}
+    removes: set[str] = set()
+    """Paths that commits before the range had added."""
+    runs: dict[str, int] = {}
+
+    def then(self, later: "FileList") -> None:
+        """Apply what came after."""
+        for path in later.removes:
+            if self.adds.pop(path, None) is None:
+                self.removes.add(path)
+        self.adds |= later.adds
+        self.runs |= later.runs
+
+
+def list_files(commits: Iterable[tuple[int, Commit]]) -> FileList:
+    """What these commits did, in order."""
+    total = FileList({}, set(), {})
+    for sequence, commit in commits:
+        adds = {
+            file.path: _live(done.table.name, file) for done in commit.tables for file in done.adds
+        }
+        removes = {file.path for done in commit.tables for file in done.removes}
+        total.then(FileList(adds, removes, {commit.run_id: sequence}))
+    return total
+
+
+def _live(table: str, file: DataFile) -> LiveFile:
+    return LiveFile(table, file.path, file.partition, file.rows, file.bytes)
+
+
+def read_manifest(store: Store, path: str) -> FileList:
+    try:
+        packed = zstandard.ZstdDecompressor().decompressobj().decompress(store.read(path))
+        return msgspec.json.decode(packed, type=FileList)
+    except (zstandard.ZstdError, msgspec.MsgspecError) as problem:
+        raise damaged(store, path, str(problem), "`eventlake repair` writes it again") from problem
+
+
+def write_manifest(store: Store, folder: str, first: int, last: int, files: FileList) -> Manifest:
+    path = f"{folder}/manifests/{first:012d}-{last:012d}.json.zst"
+    store.write(path, zstandard.compress(msgspec.json.encode(files)))
+    return Manifest(first=first, last=last, path=path)
+
+
+def merge_manifests(
+    store: Store, folder: str, manifests: tuple[Manifest, ...]
+) -> tuple[Manifest, ...]:
+    """Merge the newest manifests while there are many of one size."""
+    while (count := _same_size(manifests)) >= MERGE:
+        old = manifests[-count:]
+        total = read_manifest(store, old[0].path)
+        for one in old[1:]:
+            total.then(read_manifest(store, one.path))
+        merged = write_manifest(store, folder, old[0].first, old[-1].last, total)
+        manifests = (*manifests[:-count], merged)
+    return manifests
+
+
+def _same_size(manifests: tuple[Manifest, ...]) -> int:
+    """How many manifests at the end are about as large as the last."""
+    sizes = [one.last - one.first + 1 for one in manifests]
+    count = 0
+    for size in reversed(sizes):
+        if size >= MERGE * sizes[-1]:
+            break
+        count += 1
+    return count
+
+
+def by_table(files: Mapping[str, LiveFile]) -> dict[str, list[LiveFile]]:
+    """Files by table, those of each in order of their paths."""
+    tables: dict[str, list[LiveFile]] = {}
+    for path in sorted(files):
+        tables.setdefault(files[path].table, []).append(files[path])
+    return tables

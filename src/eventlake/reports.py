@@ -1,0 +1,91 @@
+"""Reading the reports of a lake: as lines, and as the files of a table."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eventlake.kernels.cast import ARROW
+from eventlake.kernels.times import parse_times
+from eventlake.model.layout import REPORTS
+from eventlake.model.report import COLUMNS, PARTITIONS, Line
+from eventlake.model.types import Type, timestamp_like
+from eventlake.stores import Store
+from eventlake.stores.damage import RESTORE, damaged
+
+_PATH = re.compile(rf"{REPORTS}/day=([^/]+)/source=([^/]+)/run_id=[^/]+/report\.json")
+_KINDS: dict[Type, tuple[type, ...]] = {
+    Type.BIGINT: (int,),
+    Type.BOOLEAN: (bool,),
+    Type.STRING: (str, list),
+    Type.TIMESTAMP: (str,),
+}
+"""What the values of a report are in JSON."""
+
+
+def read_reports(store: Store, folder: str) -> list[Line]:
+    """The lines of every report of a source, oldest run first."""
+    return [line for _, line in _lines(store, folder)]
+
+
+def report_files(store: Store, scratch: Path) -> list[tuple[str, dict[str, str]]]:
+    """Write all reports as Parquet, a file for each partition; return these with the partitions."""
+    rows: defaultdict[tuple[str, str], list[Line]] = defaultdict(list)
+    for day, line in _lines(store):
+        rows[line["source_id"], day].append(line)
+    files = []
+    for number, (partition, lines) in enumerate(rows.items()):
+        path = scratch / str(number) / "reports.parquet"  # Spark reads whole folders
+        path.parent.mkdir()
+        pq.write_table(_table(lines), path)
+        files.append((str(path), dict(zip(PARTITIONS, partition, strict=True))))
+    return files
+
+
+def _lines(store: Store, folder: str | None = None) -> Iterator[tuple[str, Line]]:
+    """The lines of the reports of one source, or of all, with the day of each."""
+    for path in sorted(found.path for found in store.objects(REPORTS)):
+        place = _PATH.fullmatch(path)
+        if place and folder in (None, place[2]):
+            for text in store.read(path).splitlines():
+                yield place[1], _line(store, path, text)
+
+
+def _line(store: Store, path: str, text: bytes) -> Line:
+    remedy = f"{RESTORE}, or delete it: no table needs it"
+    try:
+        line = json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise damaged(store, path, str(problem), remedy) from problem
+    if not isinstance(line, dict) or not isinstance(line.get("source_id"), str):
+        raise damaged(store, path, "a line is no report of a source", remedy)
+    wrong = [name for name, kind in COLUMNS.items() if not _fits(line.get(name), kind)]
+    if wrong:
+        raise damaged(store, path, f"{wrong[0]} is {line[wrong[0]]!r}", remedy)
+    return line
+
+
+def _fits(value: object, kind: Type) -> bool:
+    return value is None or (type(value) in _KINDS[kind] and not _is_too_large(value))
+
+
+def _is_too_large(value: object) -> bool:
+    return isinstance(value, int) and value.bit_length() > 63
+
+
+def _table(lines: list[Line]) -> pa.Table:
+    """Report lines in the columns of the reports' table."""
+    columns = {}
+    for name, kind in COLUMNS.items():
+        values: list[Any] = [line.get(name) for line in lines]
+        if kind is Type.TIMESTAMP:
+            columns[name] = parse_times(pa.array(values, pa.string()), timestamp_like)
+        else:
+            texts = [json.dumps(v) if isinstance(v, list) else v for v in values]
+            columns[name] = pa.array(texts, ARROW[kind])
+    return pa.table(columns)

@@ -1,0 +1,45 @@
+"""Reading objects that may be damaged: the error names the object and says how to get it back."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import pyarrow as pa
+from pydantic import ValidationError
+
+from eventlake.errors import Damaged, EventLakeError
+from eventlake.model.values import Value
+from eventlake.stores.store import Store
+
+RESTORE = "restore it from a backup, or from an earlier version of it in the bucket"
+
+V = TypeVar("V", bound=Value)
+
+
+def damaged(store: Store, path: str, reason: str, remedy: str = RESTORE) -> Damaged:
+    """The error for an object that does not hold what it should."""
+    return Damaged(f"{store.root}/{path} is damaged ({reason}): {remedy}")
+
+
+def read_value(store: Store, path: str, kind: type[V]) -> V:
+    """The value in a JSON object; raises `Damaged` if it holds something else."""
+    return parse_value(store, path, kind, store.read(path))
+
+
+def parse_value(store: Store, path: str, kind: type[V], data: bytes) -> V:
+    """The value in the content of a JSON object; raises `Damaged` if it is something else."""
+    try:
+        return kind.from_json(data)
+    except ValidationError as problem:
+        raise damaged(store, path, problem.errors()[0]["msg"]) from problem
+
+
+@contextmanager
+def reading_parquet(store: Store, path: str) -> Iterator[None]:
+    """Turn what Arrow raises for a damaged Parquet file into `Damaged`."""
+    try:
+        yield
+    except EventLakeError:
+        raise
+    except (pa.ArrowException, OSError) as problem:
+        raise damaged(store, path, str(problem).partition("\n")[0]) from problem

@@ -1,0 +1,60 @@
+"""Queries that Spark answers: names that mean something in SQL, mistakes, damaged files."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.unit.test_query import WORDS, orders, table
+
+from eventlake.errors import Damaged, InvalidSettings
+from eventlake.query import QueryTable, run_spark_query
+from eventlake.runners.local import LocalRunner
+
+__all__ = ["orders"]
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def spark() -> SparkSession:
+    return LocalRunner("local[1]").session()
+
+
+def test_spark_answers_for_the_same_names(spark: SparkSession, orders: QueryTable) -> None:
+    for database in WORDS:
+        for name in ("2fa_enabled", "select"):
+            odd = table(orders.files, name=name, database=database)
+            found = run_spark_query(spark, [odd], f"select count(*) n from `{database}`.`{name}`")
+            assert found.to_pylist() == [{"n": 3}]
+    for database in ("global_temp", "spark_catalog"):
+        with pytest.raises(InvalidSettings):
+            run_spark_query(spark, [table(orders.files, database=database)], "table orders")
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("", "Syntax error"),
+        ("select raise_error('no')", "no"),
+        ("select cast('a' as int)", "cannot be cast"),
+        ("select array(1)[5]", "out of bounds"),
+        ("select " + "(" * 3000 + "1" + ")" * 3000, "StackOverflowError"),
+        ("select * from web.ordrs", "Nearest in the lake: web.orders"),
+        ("select '\udcff'", "not valid UTF-8"),
+    ],
+)
+def test_a_mistake_in_a_query_for_spark(
+    spark: SparkSession, orders: QueryTable, sql: str, said: str
+) -> None:
+    with pytest.raises(InvalidSettings, match=said):
+        run_spark_query(spark, [orders], sql)
+
+
+@pytest.mark.parametrize("content", [b"nonsense", b"PAR1" + bytes(100)])
+def test_a_damaged_file_is_named_with_spark_too(
+    spark: SparkSession, orders: QueryTable, content: bytes
+) -> None:
+    path, _ = orders.files[0]
+    Path(path).write_bytes(content)
+    with pytest.raises(Damaged, match=path):
+        run_spark_query(spark, [orders], "select * from web.orders")
