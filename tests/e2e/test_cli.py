@@ -86,7 +86,7 @@ def test_load_shows_tables_and_the_balance(shop: Shop) -> None:
     assert {"pages", "screens", "identifies", "groups", "aliases"} < set(tables)
     assert lines[14] == "received 2,060 = landed 2,000 + duplicates 40 + quarantined 20"
     assert re.match(r"finished in \d+\.\d s", lines[15])
-    assert lines[16].startswith("passed over 4 files that are no raw logs: ")
+    assert lines[16].startswith("passed over 4 paths that are not raw logs: ")
     assert len(lines) == 17
 
 

@@ -315,14 +315,14 @@ def test_nothing_found_says_so(run: Run, api: FakeApi) -> None:
     api.result = LoadResult(status="nothing", passed_over=("notes.txt",))
     out = run("load", "raw", "--source", "web").out
     assert out == (
-        "nothing to load: no raw logs found\npassed over 1 file that is no raw logs: notes.txt\n"
+        "nothing to load: no raw logs found\npassed over 1 path that is not raw logs: notes.txt\n"
     )
 
 
 def test_files_passed_over_are_named(run: Run, api: FakeApi) -> None:
     api.result = LoadResult(passed_over=tuple("abcde"), already_loaded=1)
     out = run("load", "raw", "--source", "web").out
-    assert "passed over 5 files that are no raw logs: a, b, c and 2 more\n" in out
+    assert "passed over 5 paths that are not raw logs: a, b, c and 2 more\n" in out
     assert "; 1 file was loaded before\n" in out
 
 
