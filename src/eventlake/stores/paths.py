@@ -8,32 +8,29 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from eventlake.errors import InsufficientPermissions, InvalidSettings
 
 
-def given_path(text: str) -> Path:
-    """The path that a user means by a path or a `file:///` address."""
-    if text.startswith("file://"):
-        return _addressed_path(text)
-    _check_text(text)
+def given_path(text: str, setting: str = "") -> Path:
+    """The path that a user means by a path or a `file:///` address, as the value of a setting."""
+    told = f"{setting} is {text!r}" if setting else repr(text)
+    path = _addressed_path(text, told) if text.startswith("file://") else text
+    if not path:
+        raise InvalidSettings(f"{told}: an empty path: is a variable unset?")
+    if "\0" in path:
+        raise InvalidSettings(f"{told}: a path cannot have a null byte")
+    if path is not text:
+        return Path(path)
     try:
-        return Path(text).expanduser()
+        return Path(path).expanduser()
     except RuntimeError:
-        user = text.partition("/")[0]
-        raise InvalidSettings(f"{text!r}: {user} has no home folder on this machine") from None
+        user = path.partition("/")[0]
+        raise InvalidSettings(f"{told}: {user} has no home folder on this machine") from None
 
 
-def _addressed_path(text: str) -> Path:
+def _addressed_path(text: str, told: str) -> str:
     address = urlsplit(text)
     path = os.fsdecode(unquote_to_bytes(address.path))
     if address.netloc not in ("", "localhost"):
-        raise InvalidSettings(f"{text!r}: write file:///{address.netloc}{path}, with three slashes")
-    _check_text(path)
-    return Path(path)
-
-
-def _check_text(path: str) -> None:
-    if not path:
-        raise InvalidSettings("an empty path: is a variable unset?")
-    if "\0" in path:
-        raise InvalidSettings(f"{path!r}: a path cannot have a null byte")
+        raise InvalidSettings(f"{told}: write file:///{address.netloc}{path}, with three slashes")
+    return path
 
 
 def file_status(path: Path) -> os.stat_result | None:
