@@ -279,7 +279,12 @@ def test_1_a_master_that_is_none(shop: Shop, tmp_path: Path) -> None:
     ran = command(
         "load", shop.raw, "--source", "web", "--lake", tmp_path / "lake", "--master", "nonsense"
     )
-    fails(ran, 1, r"Spark did not start on nonsense; its log is /\S+\.log \(EventLake.Unavailable")
+    fails(
+        ran,
+        1,
+        r"Spark did not start on nonsense: .*Master must either be .*; its log is /\S+\.log "
+        r"\(EventLake.Unavailable",
+    )
     assert not (tmp_path / "lake/segment-stage").exists()
 
 
