@@ -47,12 +47,16 @@ def with_streams(
     progress.step("archive", 0, 1, 0)
     copies = {path: archive.keep_stream(path, store, folder) for path in found.streams}
     inputs = {one.uri: one for one in (*found.inputs, *copies.values()) if one}
-    empty = tuple(path for path, copy in copies.items() if copy is None)
+    empty = tuple(_stream_name(path) for path, copy in copies.items() if copy is None)
     return replace(
         found,
         inputs=tuple(inputs[uri] for uri in sorted(inputs)),
         without_logs=found.without_logs + empty,
     )
+
+
+def _stream_name(path: str) -> str:
+    return "standard input" if path == "-" else path
 
 
 def without_logs(found: archive.Found) -> tuple[str, ...]:

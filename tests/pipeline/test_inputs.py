@@ -269,23 +269,50 @@ def test_a_stream_that_is_empty_is_a_failure(tmp_path: Path, piped: Piped) -> No
     assert archived(tmp_path / "lake") == []
 
 
-def test_standard_input_of_the_command(tmp_path: Path) -> None:
-    lake, content = tmp_path / "lake", gzip.compress(lines(7))
-    code = (
-        "import sys, eventlake.api, eventlake.cli.main as m; from tests.lakes import Inline;"
-        " eventlake.api.LocalRunner = Inline; sys.exit(m.main())"
+COMMAND = (
+    "import sys, eventlake.api, eventlake.cli.main as m; from tests.lakes import Inline;"
+    " eventlake.api.LocalRunner = Inline; sys.exit(m.main())"
+)
+
+
+def shell(line: str, lake: Path) -> subprocess.CompletedProcess[str]:
+    """A line of bash in which $LOAD is the command, without Spark."""
+    load = f"{sys.executable} -c '{COMMAND}' load --source web --lake {lake}"
+    return subprocess.run(
+        ["bash", "-c", line.replace("$LOAD", load)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=processes.PATIENCE,
     )
-    for given in ("-", "/dev/stdin"):
-        ran = subprocess.run(
-            [sys.executable, "-c", code, "load", given, "--source", "web", "--lake", lake],
-            input=content,
-            capture_output=True,
-            check=False,
-            timeout=processes.PATIENCE,
-        )
+
+
+def test_streams_of_a_shell(tmp_path: Path) -> None:
+    lake, log = tmp_path / "lake", tmp_path / "x.gz"
+    log.write_bytes(gzip.compress(lines(7)))
+    for line, said in [
+        (f"zcat {log} | $LOAD -", "landed 7"),
+        (f"zcat {log} | $LOAD /dev/stdin", "nothing to load: 1 file was loaded before"),
+        (f"$LOAD <(zcat {log})", "nothing to load: 1 file was loaded before"),
+        (f"$LOAD - < {log}", "landed 0 + duplicates 7"),
+        (f"$LOAD - <<< '{json.dumps(event('here'))}'", "landed 1"),
+        (f"$LOAD <(zcat {log}) <(zcat {log} | head -n 1)", "1 file was loaded before"),
+    ]:
+        ran = shell(line, lake)
         assert ran.returncode == 0, ran.stderr
-        said = b"landed 7" if given == "-" else b"nothing to load: 1 file was loaded before"
-        assert said in ran.stdout
+        assert said in ran.stdout, line
+    assert open_lake(lake).verify("web").problems == ()
+
+
+def test_a_stream_of_a_command_that_failed_is_a_failure(tmp_path: Path) -> None:
+    for line in ("false | $LOAD -", "$LOAD - < /dev/null", "$LOAD <(false)"):
+        ran = shell(line, tmp_path / "lake")
+        assert (ran.returncode, ran.stdout) == (1, "")
+        assert "error: no raw logs" in ran.stderr
+    closed = shell("$LOAD - <&-", tmp_path / "lake")
+    assert closed.returncode == 2
+    assert "standard input is closed" in closed.stderr
 
 
 class Stop:
