@@ -24,6 +24,7 @@ from eventlake.inputs import (
     check_source,
     holders_of,
     in_lake,
+    naming_streams,
     with_streams,
     without_logs,
 )
@@ -118,7 +119,8 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
     plan = make_plan(state, settings, fresh)
     runner = LocalRunner(master)
     run = Run(parts, ledger, runner, plan, progress, frozenset(suppressed), dead, holders)
-    commit, finished = _here(run) if cluster is None else _there(run, cluster)
+    with naming_streams(found, settings.source):
+        commit, finished = _here(run) if cluster is None else _there(run, cluster)
     return _result(commit, finished, said, run.timings)
 
 

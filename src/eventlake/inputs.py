@@ -1,11 +1,12 @@
 """What a load reads, from what a user names: stores, sources, pipes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from eventlake import archive
-from eventlake.errors import InvalidSettings
+from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.lakes import open_store
 from eventlake.ledger import sources
 from eventlake.model.commit import Input
@@ -53,6 +54,20 @@ def with_streams(
         inputs=tuple(inputs[uri] for uri in sorted(inputs)),
         without_logs=found.without_logs + empty,
     )
+
+
+@contextmanager
+def naming_streams(found: archive.Found, source: str) -> Iterator[None]:
+    """Add to an error that what came through a pipe, and cannot come again, is kept."""
+    try:
+        yield
+    except EventLakeError as problem:
+        if not found.streams:
+            raise
+        raise type(problem)(
+            f"{problem}; what came through the pipe is in the lake's archive, and "
+            f"`eventlake sync --source {source}` lands it"
+        ) from problem
 
 
 def _stream_name(path: str) -> str:

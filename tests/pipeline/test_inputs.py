@@ -18,7 +18,7 @@ from tests import lakes, processes, users
 
 import eventlake.api
 from eventlake.api import LoadResult, open_lake
-from eventlake.errors import InsufficientPermissions, InvalidSettings
+from eventlake.errors import InsufficientPermissions, InvalidSettings, Unavailable
 
 
 def event(identity: str) -> dict[str, Any]:
@@ -313,6 +313,24 @@ def test_a_stream_of_a_command_that_failed_is_a_failure(tmp_path: Path) -> None:
     closed = shell("$LOAD - <&-", tmp_path / "lake")
     assert closed.returncode == 2
     assert "standard input is closed" in closed.stderr
+
+
+class Fails:
+    """A runner that does not start."""
+
+    def __init__(self, master: str) -> None:
+        """Any master is as good as another."""
+
+    def session(self) -> None:
+        raise Unavailable("Spark did not start")
+
+
+def test_a_stream_whose_load_failed_is_named_and_landed_by_sync(
+    tmp_path: Path, piped: Piped
+) -> None:
+    with pytest.raises(Unavailable, match=r"`eventlake sync --source web` lands it"):
+        lakes.load([piped(lines(3))], tmp_path / "lake", runner=Fails)
+    assert sync(tmp_path / "lake").counts.landed == 3
 
 
 class Stop:
