@@ -102,6 +102,12 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
     check_settings(state, settings)
     found = with_streams(found, parts.store, settings.folder, progress)
     fresh = tuple(one for one in found.inputs if not state.has_loaded(one))
+    if keep_raw:
+        fresh = archive.keep(fresh, parts.store, settings.folder, holders)
+    elif cluster:
+        fresh = in_lake(fresh, parts.store, settings.folder, holders)
+    # A sync may have landed a copy whose load was killed, without knowing the original.
+    fresh = tuple(one for one in fresh if not state.has_loaded(one))
     said: dict[str, Any] = {
         "source": settings.source,
         "lake": parts.store.root,
@@ -112,10 +118,6 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
     }
     if not fresh:
         return _nothing_to_load(found, said)
-    if keep_raw:
-        fresh = archive.keep(fresh, parts.store, settings.folder, holders)
-    elif cluster:
-        fresh = in_lake(fresh, parts.store, settings.folder, holders)
     plan = make_plan(state, settings, fresh)
     runner = LocalRunner(master)
     run = Run(parts, ledger, runner, plan, progress, frozenset(suppressed), dead, holders)

@@ -364,6 +364,21 @@ def test_a_stream_whose_load_was_killed_lands_once(
     assert (found.rows, found.quarantine.total()) == (4, 1)
 
 
+def load_copy_and_stop(raw: Path, lake: Path) -> None:
+    lakes.load([raw], lake, Stop("read"), keep_raw=True)
+
+
+def test_a_copy_that_a_sync_landed_first_is_not_loaded_again(tmp_path: Path) -> None:
+    raw, lake = tmp_path / "a.jsonl", tmp_path / "lake"
+    raw.write_bytes(lines(4) + b"bad\n")
+    assert processes.finish(processes.start(load_copy_and_stop, raw, lake)) == 9
+    assert sync(lake).counts.landed == 4
+    again = lakes.load([raw], lake, keep_raw=True)
+    assert (again.status, again.already_loaded) == ("nothing", 1)
+    found = lakes.assert_well(lake)
+    assert (found.rows, found.quarantine.total()) == (4, 1)
+
+
 class Pieces:
     """A pipe that never has much at once."""
 
