@@ -243,8 +243,8 @@ def _earlier_logs(taking: Taking, since: date) -> tuple[Input, ...]:
     """The raw logs of the days before, as a sync of the archive would find them."""
     folder = f"{LOGS}/{taking.settings.folder}"
     days = [day for day in taking.store.names(folder)[0] if _log_day(day, since) < since]
-    paths = [taking.store.uri(f"{folder}/{day}") for day in days]
-    return archive.find(paths, {taking.store.root: taking.store}).inputs
+    paths = [archive.lake_address(f"{folder}/{day}") for day in days]
+    return archive.find(paths, archive.lake_holders(taking.store)).inputs
 
 
 def _log_day(name: str, unknown: date) -> date:

@@ -19,12 +19,21 @@ from eventlake import archive
 from eventlake.claims import check_claims
 from eventlake.collect.source import archive_folder, settings_for
 from eventlake.errors import EventLakeError, Internal, InvalidSettings
+from eventlake.inputs import (
+    archived_days,
+    check_source,
+    holders_of,
+    in_lake,
+    naming_streams,
+    with_streams,
+    without_logs,
+)
 from eventlake.lake import Lake as Parts
 from eventlake.lakes import open_cluster, open_parts, open_store
 from eventlake.ledger import Ledger, find_source, known_sources, sources
 from eventlake.ledger.files import LiveFile
 from eventlake.model import report
-from eventlake.model.commit import Commit, Counts, Input, TableCommit
+from eventlake.model.commit import Commit, Counts, TableCommit
 from eventlake.model.lake import LakeSettings
 from eventlake.model.layout import LOGS, QUARANTINE, partition_path
 from eventlake.model.naming import catalog_name
@@ -88,30 +97,34 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
     settings = settings.of_workspace(parts.workspace)
     ledger = Ledger(parts.store, settings.folder)
     progress.step("plan", 0, 1, 0)
-    holders = _holders(paths, parts.store)
+    holders = holders_of(paths, parts.store)
     found = archive.find(paths, holders)
     dead, state = recover(parts, ledger, progress)
     check_claims(parts.store, settings)
     check_settings(state, settings)
+    found = with_streams(found, parts.store, settings.folder, progress)
     fresh = tuple(one for one in found.inputs if not state.has_loaded(one))
+    if keep_raw:
+        fresh = archive.keep(fresh, parts.store, settings.folder, holders)
+    elif cluster:
+        fresh = in_lake(fresh, parts.store, settings.folder, holders)
+    # A sync may have landed a copy whose load was killed, without knowing the original.
+    fresh = tuple(one for one in fresh if not state.has_loaded(one))
     said: dict[str, Any] = {
         "source": settings.source,
         "lake": parts.store.root,
         "files": len(fresh),
         "already_loaded": len(found.inputs) - len(fresh),
         "passed_over": found.passed_over,
-        "warnings": warnings(state, settings),
+        "warnings": warnings(state, settings) + without_logs(found),
     }
     if not fresh:
-        return LoadResult(status="nothing", message=_nothing(len(found.inputs)), **said)
-    if keep_raw:
-        fresh = archive.keep(fresh, parts.store, settings.folder, holders)
-    elif cluster:
-        fresh = _seen(fresh, parts.store, settings.folder, holders)
+        return _nothing_to_load(found, said)
     plan = make_plan(state, settings, fresh)
     runner = LocalRunner(master)
     run = Run(parts, ledger, runner, plan, progress, frozenset(suppressed), dead, holders)
-    commit, finished = _here(run) if cluster is None else _there(run, cluster)
+    with naming_streams(found, settings.source):
+        commit, finished = _here(run) if cluster is None else _there(run, cluster)
     return _result(commit, finished, said, run.timings)
 
 
@@ -131,8 +144,9 @@ def sync(  # noqa: PLR0913 - as above
     """
     store = open_store(lake)
     settings = settings_for(store, source, **changes or {})
+    check_source(store, settings)
     return load(
-        _days(store, archive_folder(settings)),
+        archived_days(store, archive_folder(settings)),
         lake=lake,
         settings=settings,
         master=master,
@@ -142,32 +156,16 @@ def sync(  # noqa: PLR0913 - as above
     )
 
 
-def _days(store: Store, folder: str) -> list[str]:
-    """The day folders of an archive; what a collector is still writing is beside them."""
-    days, _ = store.names(folder)
-    return [store.uri(f"{folder}/{day}") for day in days if not day.startswith(".")]
-
-
-def _holders(paths: Sequence[str | Path], own: Store) -> dict[str, Store]:
-    """The buckets that logs are loaded from, the lake's own among them."""
-    given = {archive.holder_of(str(path)) for path in paths if archive.is_address(str(path))}
-    others = {root: open_store(root) for root in given if root != own.root}
-    return {own.root: own, **others}
-
-
-def _nothing(files: int) -> str:
-    if not files:
-        return "nothing to load: no raw logs (.gz, .zst, .json, .jsonl, .ndjson, .log) were found"
-    return f"nothing to load: {files} file{'s' * (files != 1)} were loaded before"
-
-
-def _seen(
-    inputs: Sequence[Input], store: Store, folder: str, holders: archive.Holders
-) -> tuple[Input, ...]:
-    """Logs that a cluster sees: what is not in the lake's bucket is copied into its archive."""
-    there = [one for one in inputs if one.uri.startswith(f"{store.root}/")]
-    copied = archive.keep((one for one in inputs if one not in there), store, folder, holders)
-    return tuple(sorted((*there, *copied), key=lambda one: one.uri))
+def _nothing_to_load(found: archive.Found, said: dict[str, Any]) -> LoadResult:
+    """A success when all that was asked for is loaded; a failure when there was no log at all."""
+    files = len(found.inputs)
+    if files:
+        loaded = f"{files} file{'s were' if files != 1 else ' was'} loaded before"
+        return LoadResult(status="nothing", message=f"nothing to load: {loaded}", **said)
+    if not found.without_logs:
+        return LoadResult(status="nothing", message="nothing to load: no raw logs found", **said)
+    (problem,) = without_logs(found)
+    return LoadResult(status="failed", message=problem, **{**said, "warnings": ()})
 
 
 def _here(run: Run) -> tuple[Commit, Finished]:

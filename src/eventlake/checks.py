@@ -18,7 +18,7 @@ from eventlake.model.types import Type
 from eventlake.model.values import Value
 from eventlake.ports import Catalog
 from eventlake.runners.java import check_java
-from eventlake.stores import Store
+from eventlake.stores import Disk, Store
 
 PLACES = (LOGS, STAGE, "segment-data")
 
@@ -35,7 +35,8 @@ class Check(Value):
 def check(lake: str | Path | LakeSettings) -> list[Check]:
     """Try all that a run does; where one thing fails, what needs it is left out."""
     probe = Probe(lake)
-    if probe.tried("settings", probe.read_settings) and probe.tried("access", probe.open):
+    ready = probe.tried("settings", probe.read_settings) and probe.tried("access", probe.open)
+    if ready and not probe.is_missing:
         for place in PLACES:
             probe.try_place(place)
         probe.try_catalog()
@@ -80,8 +81,28 @@ class Probe:
     def read_settings(self) -> str:
         return f"a lake of the kind {type(self.settings).__name__.removesuffix('Settings').lower()}"
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether the lake is a folder that nobody has made yet."""
+        return isinstance(self.store, Disk) and not Path(self.store.root).exists()
+
+    def _make_folder(self) -> str:
+        """Make a folder where the lake's would be made, and remove it: nothing stays behind."""
+        root = Path(self.store.root)
+        parent = next(folder for folder in root.parents if folder.exists())
+        try:
+            (parent / self.mark).mkdir()
+            (parent / self.mark).rmdir()
+        except OSError as problem:
+            raise InsufficientPermissions(
+                f"there is no folder {root}, and it cannot be made: {problem.strerror} ({parent})"
+            ) from problem
+        return f"there is no folder {root} yet; load and serve make it"
+
     def open(self) -> str:
         """Credentials and bucket; what may not be done there shows later, one by one."""
+        if self.is_missing:
+            return self._make_folder()
         with suppress(InsufficientPermissions):
             self.store.names(f"{STAGE}/{self.mark}")
         return self.store.root

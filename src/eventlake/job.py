@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
+from eventlake.archive import lake_holders
 from eventlake.errors import Conflict, EventLakeError, InvalidSettings
 from eventlake.lake import Lake
 from eventlake.lakes import open_parts
@@ -59,7 +60,7 @@ def run_job(lake: Lake, path: str) -> Finished:
         progress=Wanted(lake.store, path),
         suppressed=_suppressed(lake.store, job),
         dead=job.dead,
-        holders={lake.store.root: lake.store},
+        holders=lake_holders(lake.store),
     )
     _, finished = sync(run)
     return finished

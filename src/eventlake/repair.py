@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from eventlake.claims import rebuild_claims
-from eventlake.errors import EventLakeError
+from eventlake.errors import Damaged, EventLakeError
 from eventlake.lake import Lake
 from eventlake.lakes import open_parts
 from eventlake.ledger import Ledger, State, sources
@@ -75,14 +75,21 @@ def _correct(lake: Lake, wanted: CatalogTable, problems: list[str]) -> str:
     """Correct a table's entry; return its name if there was anything to do."""
     name = f"{wanted.database}.{wanted.name}"
     try:
-        known = lake.catalog.table(wanted.database, wanted.name)
-        if known is not None and _agrees(known, wanted):
+        if _is_right(lake, wanted):
             return ""
         lake.catalog.replace(wanted)
     except EventLakeError as problem:
         problems.append(str(problem))
         return ""
     return name
+
+
+def _is_right(lake: Lake, wanted: CatalogTable) -> bool:
+    try:
+        known = lake.catalog.table(wanted.database, wanted.name)
+    except Damaged:
+        return False
+    return known is not None and _agrees(known, wanted)
 
 
 def _agrees(known: CatalogTable, wanted: CatalogTable) -> bool:

@@ -105,6 +105,7 @@ def test_the_command(aws: Aws, proxy: Proxy, tmp_path: Path) -> None:
 
 
 def test_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
     assert all(one.ok for one in check(tmp_path / "lake"))
     left = [path for path in (tmp_path / "lake").rglob("*") if path.is_file()]
     assert [path.name for path in left] == [".lock"]

@@ -19,6 +19,7 @@ import pytest
 import zstandard
 
 import eventlake.verify
+from eventlake.archive import lake_address
 from eventlake.errors import InvalidSettings
 from eventlake.lakes import open_store
 from eventlake.model.commit import Commit, Counts, DataFile, Input, TableCommit
@@ -84,7 +85,7 @@ class Lake:
     def address(self, path: Path) -> str:
         if self.elsewhere:
             return self.elsewhere(path)
-        return self.store.uri(path.relative_to(self.root).as_posix())
+        return lake_address(path.relative_to(self.root).as_posix())
 
     def commit(self, paths: Path | list[Path], rows: Iterable[Row], **counts: int) -> Commit:
         """Write rows and the commit that says so; what landed is counted, the rest is told."""
@@ -217,7 +218,7 @@ def test_it_tells_how_far_it_is(lake: Lake) -> None:
     lake.commit(path, [Row("a")])
     said: list[str] = []
     verify(lake.place, "web", said.append)
-    assert said == ["reading the tables", f"reading {lake.address(path)}", "comparing"]
+    assert said == ["reading the tables", f"reading {path.relative_to(lake.root)}", "comparing"]
 
 
 def test_other_settings(lake: Lake) -> None:
@@ -394,7 +395,10 @@ def test_an_archive_file_that_is_gone(lake: Lake) -> None:
     lake.commit(lake.gz(line("a", NOON + DAY)), [], duplicates=1)
     gone.unlink()
     found = lake.verify()
-    assert problem(found) == f"{lake.address(gone)} cannot be re-read: No such file or directory"
+    assert (
+        problem(found)
+        == f"{gone.relative_to(lake.root)} cannot be re-read: No such file or directory"
+    )
     assert (found.files_read, found.lines) == (2, 2)
 
 

@@ -86,7 +86,7 @@ def test_load_shows_tables_and_the_balance(shop: Shop) -> None:
     assert {"pages", "screens", "identifies", "groups", "aliases"} < set(tables)
     assert lines[14] == "received 2,060 = landed 2,000 + duplicates 40 + quarantined 20"
     assert re.match(r"finished in \d+\.\d s", lines[15])
-    assert lines[16].startswith("passed over 4 files that are no raw logs: ")
+    assert lines[16].startswith("passed over 4 paths that are not raw logs: ")
     assert len(lines) == 17
 
 
@@ -279,7 +279,12 @@ def test_1_a_master_that_is_none(shop: Shop, tmp_path: Path) -> None:
     ran = command(
         "load", shop.raw, "--source", "web", "--lake", tmp_path / "lake", "--master", "nonsense"
     )
-    fails(ran, 1, r"Spark did not start on nonsense; its log is /\S+\.log \(EventLake.Unavailable")
+    fails(
+        ran,
+        1,
+        r"Spark did not start on nonsense: .*Master must either be .*; its log is /\S+\.log "
+        r"\(EventLake.Unavailable",
+    )
     assert not (tmp_path / "lake/segment-stage").exists()
 
 

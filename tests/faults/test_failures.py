@@ -85,7 +85,7 @@ def test_a_jvm_that_is_killed_is_an_error_that_names_the_log(
     lake, told = tmp_path / "lake", tmp_path / "told"
     assert processes.finish(processes.start(load_without_a_jvm, files, lake, told)) == 0
     assert told.read_text().partition(":")[0] in ("Internal", "Unavailable")
-    assert "eventlake-logs/spark-" in told.read_text()
+    assert f"eventlake-logs-{os.geteuid()}/spark-" in told.read_text()
     check_failed(lake)
 
 

@@ -209,6 +209,23 @@ def test_a_path_of_the_user_that_cannot_be_is_2(run: Run, tmp_path: Path) -> Non
     )
 
 
+def test_an_empty_path_is_2(run: Run) -> None:
+    for given in (["sample", "--out", ""], ["tables", "--lake", ""]):
+        ran = run(*given)
+        assert (ran.code, ran.out) == (2, "")
+        assert "an empty path: is a variable unset?" in ran.err
+
+
+def test_an_unforeseen_failure_without_a_folder_for_its_trace(
+    run: Run, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere/at/all")
+    api.raises = KeyError("oh")
+    ran = run("tables")
+    assert (ran.code, ran.out) == (1, "")
+    assert "no file, as none could be written (No such file or directory: set TMPDIR)" in ran.err
+
+
 def test_no_permission_is_told_as_such(run: Run, api: FakeApi) -> None:
     api.raises = PermissionError(13, "Permission denied", "lake/x")
     ran = run("tables")
@@ -315,14 +332,21 @@ def test_nothing_found_says_so(run: Run, api: FakeApi) -> None:
     api.result = LoadResult(status="nothing", passed_over=("notes.txt",))
     out = run("load", "raw", "--source", "web").out
     assert out == (
-        "nothing to load: no raw logs found\npassed over 1 file that is no raw logs: notes.txt\n"
+        "nothing to load: no raw logs found\npassed over 1 path that is not raw logs: notes.txt\n"
+    )
+
+
+def test_a_load_of_nothing_at_all_fails_and_names_what_is_there(run: Run, api: FakeApi) -> None:
+    api.result = LoadResult(status="failed", message="no raw logs in raw", passed_over=("a.csv",))
+    assert run("load", "raw", "--source", "web", "--quiet") == Ran(
+        1, "passed over 1 path that is not raw logs: a.csv\n", "error: no raw logs in raw\n"
     )
 
 
 def test_files_passed_over_are_named(run: Run, api: FakeApi) -> None:
     api.result = LoadResult(passed_over=tuple("abcde"), already_loaded=1)
     out = run("load", "raw", "--source", "web").out
-    assert "passed over 5 files that are no raw logs: a, b, c and 2 more\n" in out
+    assert "passed over 5 paths that are not raw logs: a, b, c and 2 more\n" in out
     assert "; 1 file was loaded before\n" in out
 
 

@@ -1,15 +1,17 @@
 """Which lake a user means: a folder, an address, or a file of settings."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from eventlake.errors import InvalidSettings
+from eventlake.errors import InsufficientPermissions, InvalidSettings
 from eventlake.lakes import cluster_steps, given_settings, open_cluster, open_store
 from eventlake.model.lake import AwsSettings, AzureSettings, Encryption, LocalSettings
 from eventlake.stores import Disk
 from eventlake.stores.azure import Adls
 from eventlake.stores.s3 import S3
+from tests import users
 
 
 def test_a_lake_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,6 +43,50 @@ def test_what_is_no_lake(lake: str, message: str, tmp_path: Path) -> None:
     given = lake if "://" in lake else tmp_path / lake
     with pytest.raises(InvalidSettings, match=message):
         open_store(given, make=False)
+
+
+@pytest.mark.parametrize(
+    ("lake", "message"),
+    [
+        ("", "lake is '': an empty path: is a variable unset"),
+        ("file://", "lake is 'file://': an empty path: is a variable unset"),
+        ("file://lake", "lake is 'file://lake': write file:///lake, with three slashes"),
+        ("x" * 300, "File name too long"),
+        ("x" * 300 + ".toml", "File name too long"),
+        ("a/" * 3000, "File name too long"),
+        ("nul\0", "lake is .*a path cannot have a null byte"),
+        ("nul\0.toml", "lake is .*a path cannot have a null byte"),
+        ("~nobody-at-all/lake", "lake is '~nobody-at-all/lake': ~nobody-at-all has no home"),
+        ("link", "lake is 'link': it is a link to nowhere, which does not exist"),
+        ("link/lake", "lake is 'link/lake': link is a link to nowhere, which does not exist"),
+        ("loop", "Too many levels of symbolic links"),
+        ("a-file/lake", "lake is 'a-file/lake': a-file is a file"),
+        ("a-pipe", "lake is 'a-pipe': it is not a folder, and a lake is"),
+    ],
+)
+@pytest.mark.parametrize("make", [True, False])
+def test_what_can_be_no_lake(
+    lake: str, message: str, make: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a-file").touch()
+    os.mkfifo("a-pipe")
+    Path("link").symlink_to("nowhere")
+    Path("loop").symlink_to("loop")
+    with pytest.raises(InvalidSettings, match=message):
+        open_store(lake, make=make)
+
+
+def test_a_lake_that_may_not_be_looked_at() -> None:
+    with users.open_folder() as root:
+        (root / "closed").mkdir(mode=0o700)
+        (root / "closed/lake.toml").write_text('path = "x"')
+        (root / "settings.toml").write_text('path = "x"')
+        (root / "settings.toml").chmod(0)
+        with users.unprivileged():
+            for name in ("closed/lake", "closed/lake.toml", "settings.toml"):
+                with pytest.raises(InsufficientPermissions, match=str(root)):
+                    open_store(root / name, make=True)
 
 
 def test_who_lands_events_may_make_a_lake(tmp_path: Path) -> None:

@@ -76,8 +76,11 @@ def _was_given(path: str, arguments: Sequence[str]) -> bool:
 
 
 def _write_trace(problem: Exception) -> str:
-    with NamedTemporaryFile("w", prefix="eventlake-", suffix=".log", delete=False) as log:
-        log.writelines(traceback.format_exception(problem))
+    try:
+        with NamedTemporaryFile("w", prefix="eventlake-", suffix=".log", delete=False) as log:
+            log.writelines(traceback.format_exception(problem))
+    except OSError as unwritable:
+        return f"no file, as none could be written ({unwritable.strerror}: set TMPDIR)"
     return log.name
 
 

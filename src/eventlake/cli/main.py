@@ -6,7 +6,6 @@ Whatever is slow to import is imported by the command that needs it, so that --h
 import logging
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -72,7 +71,7 @@ def eventlake(
 @gathered
 def sample(
     options: SampleOptions,
-    out: Annotated[Path, typer.Option(help="The folder to write into.")] = Path("raw"),
+    out: Annotated[str, typer.Option(help="The folder to write into.")] = "raw",
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -81,8 +80,9 @@ def sample(
     They are written as gzip files of JSON lines. Equal options give identical files.
     """
     from eventlake.sample import make_sample
+    from eventlake.stores.paths import given_path
 
-    spec, done = options.spec(), 0
+    spec, folder, done = options.spec(), given_path(out, "out"), 0
     with progress(quiet) as steps:
 
         def wrote(events: int) -> None:
@@ -90,7 +90,7 @@ def sample(
             done += events
             steps.step("sample", done, spec.events, done)
 
-        made = make_sample(spec, out, wrote)
+        made = make_sample(spec, folder, wrote)
     show.answer(made, as_json, show.sample)
 
 
@@ -99,7 +99,10 @@ def sample(
 def load(
     paths: Annotated[
         list[str],
-        typer.Argument(metavar="PATH", help="Files, folders and globs of raw events."),
+        typer.Argument(
+            metavar="PATH",
+            help="Files, folders, globs or pipes of raw events; - for standard input.",
+        ),
     ],
     source: SourceOptions,
     run: RunOptions,
@@ -110,7 +113,8 @@ def load(
     """Land raw events as typed tables.
 
     One table for each event type, partitioned by the time of receipt, without duplicates. Files
-    that were loaded before are left out; the files themselves stay where they are.
+    that were loaded before are left out; the files themselves stay where they are. What comes
+    through a pipe is kept in the lake's archive first.
     """
     settings, suppressed = source.settings(), run.suppressed()
     from eventlake import api
@@ -295,8 +299,9 @@ def adopt(
 def check(lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
     """Try everything that a load will ask of a lake.
 
-    Settings, credentials, each prefix, the catalog: each is used for real, and put back. What
-    fails is told with what to mend, and the exit code is 1.
+    Settings, credentials, each prefix, the catalog: each is used for real, and put back. A lake on
+    disk that does not exist is not made. What fails is shown with what to do, and the exit code is
+    1.
     """
     from eventlake.checks import check as checked
 

@@ -134,7 +134,7 @@ def load_summary(result: "LoadResult") -> None:
     """A load in a few lines."""
     if result.status == "nothing":
         write(_nothing(result))
-    else:
+    elif result.status != "failed":
         write(balance(result.counts))
         write(f"{result.status} in {result.timings.get('total', 0.0):.1f} s{_known(result)}")
     if result.passed_over:
@@ -162,7 +162,7 @@ def balance(counts: "Counts") -> str:
 def passed_over(files: Sequence[str]) -> str:
     rest = len(files) - NAMED_FILES
     named = ", ".join(files[:NAMED_FILES]) + (f" and {rest:,} more" if rest > 0 else "")
-    return f"passed over {plural(len(files), 'file')} that {_are(files)} no raw logs: {named}"
+    return f"passed over {plural(len(files), 'path')} that {_are(files)} not raw logs: {named}"
 
 
 def _nothing(result: "LoadResult") -> str:

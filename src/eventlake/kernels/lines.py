@@ -89,6 +89,13 @@ def inflate(open_file: Open) -> Iterator[bytes | Damage]:
         yield from open_file()
 
 
+def suffix_of(head: bytes) -> str:
+    """The suffix of a compressed file by its first four bytes; "" for plain text."""
+    if head.startswith(_GZIP):
+        return ".gz"
+    return ".zst" if head.startswith(_ZSTD) or _SKIPPABLE.match(head) else ""
+
+
 def _head(pieces: Iterator[bytes]) -> bytes:
     head = b""
     for piece in pieces:

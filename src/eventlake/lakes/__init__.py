@@ -2,15 +2,16 @@
 
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
-from eventlake.errors import InvalidSettings
+from eventlake.errors import InsufficientPermissions, InvalidSettings
 from eventlake.lake import Lake
 from eventlake.model.lake import (
     AwsSettings,
@@ -21,6 +22,7 @@ from eventlake.model.lake import (
 )
 from eventlake.ports import Cluster
 from eventlake.stores import Store
+from eventlake.stores.paths import file_status, given_path
 
 __all__ = ["cluster_steps", "given_settings", "open_cluster", "open_parts", "open_store"]
 
@@ -89,16 +91,17 @@ def given_settings(lake: str | Path | LakeSettings) -> LakeSettings:
         return lake
     if "://" in str(lake):
         return _address(str(lake))
-    path = Path(lake).expanduser()
-    if path.suffix == ".toml" and not path.is_dir():
+    path = given_path(str(lake), "lake")
+    status = file_status(path)
+    if path.suffix == ".toml" and not (status and stat.S_ISDIR(status.st_mode)):
         return _file(path)
-    return LocalSettings(path=str(lake))
+    return lake_settings({"path": str(lake)})
 
 
 def _address(lake: str) -> LakeSettings:
     given = urlsplit(lake)
     if given.scheme == "file":
-        return LocalSettings(path=unquote(given.path))
+        return lake_settings({"path": str(given_path(lake, "lake"))})
     if given.scheme not in _WHOLE:
         raise InvalidSettings(
             f"lake is {lake!r}: give a folder, s3://bucket, {CONTAINER}, or a file of settings "
@@ -135,6 +138,10 @@ def _file(path: Path) -> LakeSettings:
         given = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise InvalidSettings(f"lake is {str(path)!r}: there is no such file") from None
+    except PermissionError as problem:
+        raise InsufficientPermissions(f"may not read {path}: grant that") from problem
+    except OSError as problem:
+        raise InvalidSettings(f"lake is {str(path)!r}: {problem.strerror}") from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise InvalidSettings(f"{path} is no TOML: {problem}") from problem
     try:
@@ -148,4 +155,4 @@ def _from(folder: Path, settings: LakeSettings) -> dict[str, str]:
     """Paths in a file of settings, as seen from where the file lies."""
     names = ("path", "credentials_file")
     given = {name: getattr(settings, name, "") for name in names}
-    return {name: str(folder / Path(v).expanduser()) for name, v in given.items() if v}
+    return {name: str(folder / given_path(v, name)) for name, v in given.items() if v}

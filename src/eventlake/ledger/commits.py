@@ -4,6 +4,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 
 from eventlake.errors import Damaged
 from eventlake.ledger.files import (
@@ -61,9 +62,9 @@ class Ledger:
     def since(self, sequence: int) -> list[tuple[int, Commit]]:
         """The commits after a sequence, in order; Damaged if one is missing."""
         numbers = self._numbers_after(sequence)
-        missing = [n for n in range(sequence + 1, max(numbers, default=0)) if n not in numbers]
-        if missing:
-            raise self._lost(missing)
+        last = numbers[-1] if numbers else sequence
+        if len(numbers) < last - sequence:
+            raise self._lost(set(numbers), sequence, last)
         with ThreadPoolExecutor(MAX_REQUESTS) as pool:
             return list(zip(numbers, pool.map(self.commit, numbers), strict=True))
 
@@ -83,12 +84,10 @@ class Ledger:
         snapshots = self._snapshots()
         state = self._read_snapshot(snapshots)
         newer = self.since(max(0, state.sequence - 1))
-        if snapshots and not newer:
-            raise self._lost([snapshots[-1]])
+        reached = newer[-1][0] if newer else max(0, state.sequence - 1)
+        if snapshots and reached < snapshots[-1]:  # the last commits are gone
+            raise self._lost(set(), reached, snapshots[-1])
         newer = [(sequence, commit) for sequence, commit in newer if sequence > state.sequence]
-        reached = newer[-1][0] if newer else state.sequence
-        if snapshots and reached < snapshots[-1]:
-            raise self._lost(range(reached + 1, snapshots[-1] + 1))
         return state.after(newer), newer
 
     def _check_index(self, state: State, index: list[tuple[str, str]]) -> State:
@@ -190,9 +189,11 @@ class Ledger:
         matches = (_INDEX_FILE.fullmatch(name) for name in names)
         return [(match[1], match[0]) for match in matches if match]
 
-    def _lost(self, sequences: "list[int] | range") -> Damaged:
-        names = ", ".join(f"{self.store.root}/{self._name(n)}" for n in sequences[:MAX_NAMES])
-        unnamed = len(sequences) - MAX_NAMES
+    def _lost(self, found: set[int], after: int, last: int) -> Damaged:
+        """The error for commits between two sequences that are not there."""
+        gone = (number for number in range(after + 1, last + 1) if number not in found)
+        names = ", ".join(f"{self.store.root}/{self._name(n)}" for n in islice(gone, MAX_NAMES))
+        unnamed = last - after - len(found) - MAX_NAMES
         more = f" and {unnamed} more" if unnamed > 0 else ""
         return Damaged(
             f"the ledger of {self.folder} has lost {names}{more}: restore what is gone from a "

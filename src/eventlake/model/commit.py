@@ -8,13 +8,17 @@ from eventlake.model.values import Value
 
 
 class Input(Value):
-    """One archive file: the whole address, and what tells a changed file from a known one."""
+    """One raw log: its address, and what tells a changed file from a known one.
+
+    The address of a file in the lake is `lake:` and its path below the lake's root.
+    """
 
     uri: str
     fingerprint: str
     size: int
     origin: tuple[str, str] | None = None
-    """Address and fingerprint of the file that was copied into the lake's archive."""
+    """Address and fingerprint of the file that was copied into the lake's archive; of a pipe
+    `stream:sha256` and the digest of what came through it."""
 
     @property
     def identities(self) -> tuple[tuple[str, str], ...]:

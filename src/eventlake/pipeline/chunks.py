@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from eventlake.archive import readable
 from eventlake.kernels.chunk import Seen, TableReader, add_seen, build_chunk
 from eventlake.kernels.dedupe import hash_ids
 from eventlake.kernels.jsontext import TooDeep
@@ -301,7 +302,7 @@ def _quarantine(rejected: list[Rejected], job: ReadJob) -> pa.Table:
         [one.reason for one in rejected],
         [one.detail for one in rejected],
         [one.raw for one in rejected],
-        [job.files[one.place >> LINE_BITS] for one in rejected],
+        [readable(job.files[one.place >> LINE_BITS]) for one in rejected],
         [one.place & ((1 << LINE_BITS) - 1) for one in rejected],
         [job.run_id] * len(rejected),
     ]

@@ -2,15 +2,18 @@
 
 import os
 import re
+import stat
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eventlake.errors import Unavailable
+from eventlake.errors import InsufficientPermissions, Unavailable
 from eventlake.runners.java import check_java
+from eventlake.runners.reasons import start_failure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,14 +69,19 @@ def spark_session(master: str) -> "SparkSession":
         active.stop()
     check_java()
     log = log_path()
+    settings = _conf(master)
     try:
-        conf = SparkConf(loadDefaults=False).setMaster(master).setAll(list(_conf(master).items()))
+        conf = SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items()))
         _start_jvm(conf, log)
         session = SparkSession.builder.config(conf=conf).getOrCreate()
         _warm_up(session, master)
         return session
     except Exception as problem:
-        raise Unavailable(f"Spark did not start on {master}; its log is {log}") from problem
+        _stop_half_started()
+        reason = start_failure(problem, log)
+        raise Unavailable(
+            f"Spark did not start on {master}: {reason}; its log is {log}"
+        ) from problem
 
 
 def _start_jvm(conf: Any, log: Path) -> None:
@@ -85,6 +93,19 @@ def _start_jvm(conf: Any, log: Path) -> None:
         with log.open("ab") as words:
             gateway = launch_gateway(conf, {"stdout": words, "stderr": words})  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _stop_half_started() -> None:
+    """Stop what there is of a session, so that nobody takes it for one that runs."""
+    from pyspark import SparkContext  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    with suppress(Exception):  # its JVM may be gone
+        if session := SparkSession.getActiveSession():
+            session.stop()
+    with suppress(Exception):
+        if context := SparkContext._active_spark_context:
+            context.stop()
 
 
 def _warm_up(session: "SparkSession", master: str) -> None:
@@ -109,15 +130,39 @@ def _conf(master: str) -> dict[str, str]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return {
         **_CONF,
-        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "eventlake-warehouse"),
+        "spark.sql.warehouse.dir": str(_own_folder("eventlake-warehouse")),
     }
 
 
 def log_path() -> Path:
     """Where Spark's own words of this process go."""
-    folder = Path(tempfile.gettempdir()) / "eventlake-logs"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = _own_folder("eventlake-logs")
     started = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     return next(iter(folder.glob(f"spark-*-{os.getpid()}.log")), None) or (
         folder / f"spark-{started}-{os.getpid()}.log"
     )
+
+
+def _own_folder(name: str) -> Path:
+    """A folder for temporary files that no other user may enter: logs may quote events."""
+    try:
+        parent = Path(tempfile.gettempdir())
+    except FileNotFoundError as problem:
+        raise InsufficientPermissions(
+            "may not write to any folder for temporary files: set TMPDIR to one"
+        ) from problem
+    folder = parent / f"{name}-{os.geteuid()}"
+    try:
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        status = folder.lstat()
+    except OSError as problem:
+        raise InsufficientPermissions(
+            f"may not write to {parent}: set TMPDIR to another folder ({problem.strerror})"
+        ) from problem
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        wrong = "belongs to another user" if stat.S_ISDIR(status.st_mode) else "is not a folder"
+        raise InsufficientPermissions(f"{folder} {wrong}: remove it, or set TMPDIR to another one")
+    if stat.S_IMODE(status.st_mode) != 0o700:
+        folder.chmod(0o700)
+    return folder

@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from urllib.parse import unquote
 
 from eventlake.verify.check import Check
 from eventlake.verify.events import NoEventError, catalog_name, read_event, table_of
 from eventlake.verify.ledger import Commit
 from eventlake.verify.lines import read_lines
-from eventlake.verify.place import FAILURES
+from eventlake.verify.place import FAILURES, LAKE
 
 
 def read_archive(check: Check, say: Callable[[str], None]) -> None:
@@ -27,7 +28,8 @@ def _archive(check: Check, say: Callable[[str], None]) -> Iterator[Row]:
             check.gaps.append(commit.seq)
             continue
         for number, uri in enumerate(commit.uris):
-            say(f"reading {uri}")
+            shown = unquote(uri.removeprefix(LAKE)) if uri.startswith(LAKE) else uri
+            say(f"reading {shown}")
             try:
                 lines = read_lines(partial(check.place.open_log, uri))
                 yield from _events(lines, number, commit, check.ours[commit.seq])
@@ -35,7 +37,7 @@ def _archive(check: Check, say: Callable[[str], None]) -> Iterator[Row]:
             except FAILURES as problem:
                 check.gaps.append(commit.seq)
                 reason = check.place.why_no_log(problem, uri)
-                check.problems.append(f"{uri} cannot be re-read: {reason}")
+                check.problems.append(f"{shown} cannot be re-read: {reason}")
 
 
 def _events(

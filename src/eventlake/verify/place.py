@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes
 
 import pyarrow as pa
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSystem
@@ -17,6 +17,8 @@ AT_ONCE = 16
 """Small objects that are read side by side, for a bucket lets each of them wait."""
 FAILURES = (OSError, pa.ArrowException)
 """What Arrow raises for something that cannot be read."""
+LAKE = "lake:"
+"""What the address of a file in the lake begins with: its path follows, percent-encoded."""
 
 _BUFFER = 1 << 20
 _NOT_ACCEPTED = InvalidSettings, "the AWS credentials are not accepted"
@@ -98,6 +100,10 @@ class Place:
         return filesystem.open_input_stream(path, compression=None, buffer_size=_BUFFER)
 
     def _log(self, address: str) -> tuple[FileSystem, str | bytes]:
+        if address.startswith(LAKE):
+            own = os.fsencode(self.whole("")) + unquote_to_bytes(address.removeprefix(LAKE))
+            on_disk = isinstance(self.filesystem, LocalFileSystem)
+            return self.filesystem, own if on_disk else own.decode()
         scheme, _, path = address.partition("://")
         if scheme == "file":
             return LocalFileSystem(), unquote_to_bytes(path)  # not every name on disk is a text
@@ -107,10 +113,9 @@ class Place:
 
     def why_no_log(self, problem: Exception, address: str) -> str:
         """Why an archive's file cannot be read; what lies elsewhere may well be out of reach."""
-        own = address.startswith(f"s3://{self.whole('')}")
-        return (
-            self.why(problem, self.within(address.removeprefix("s3://"))) if own else why(problem)
-        )
+        if not address.startswith(LAKE):
+            return why(problem)
+        return self.why(problem, unquote(address.removeprefix(LAKE)))
 
     def why(self, problem: Exception, path: str) -> str:
         """Why a file of the lake cannot be read; a store that refuses ends the verification."""
