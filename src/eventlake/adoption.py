@@ -207,7 +207,7 @@ def _take_over(taking: Taking) -> Adopted:
         )
         sequence, commit = append(taking.ledger, 0, commit)
         finished = finish(taking.lake, sequence, commit, Silent())
-    clean(taking.lake, taking.ledger, commit, finished, Silent())
+    clean(taking.lake, sequence, commit, finished, Silent())
     return Adopted(
         run_id=run_id,
         source=taking.settings.source,

@@ -54,7 +54,7 @@ def lake(tmp_path: Path, logs: list[Path]) -> Path:
 def folded(lake: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same, with a snapshot of all three commits."""
     monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 3)
-    Ledger(Disk(str(lake)), "web").snapshot()
+    Ledger(Disk(str(lake)), "web").snapshot(3)
     assert (lake / LEDGER / "snapshots/000000000003.json").exists()
     return lake
 

@@ -32,7 +32,7 @@ MAX_NAMES = 20
 MAX_REQUESTS = 16
 """Objects that are read at a time."""
 
-_INDEX_FILE = re.compile(r"(\d{19})-\d+\.parquet", re.ASCII)
+_INDEX_FILE = re.compile(r"\d{19}-\d+\.parquet", re.ASCII)
 _NUMBERED = re.compile(r"(?!0{12})\d{12}\.json", re.ASCII)
 
 
@@ -65,8 +65,13 @@ class Ledger:
         last = numbers[-1] if numbers else sequence
         if len(numbers) < last - sequence:
             raise self._lost(set(numbers), sequence, last)
-        with ThreadPoolExecutor(MAX_REQUESTS) as pool:
-            return list(zip(numbers, pool.map(self.commit, numbers), strict=True))
+        return list(zip(numbers, self._read_commits(numbers), strict=True))
+
+    def _read_commits(self, numbers: list[int]) -> list[Commit]:
+        if self.store.near or len(numbers) < 2:
+            return list(map(self.commit, numbers))
+        with ThreadPoolExecutor(MAX_REQUESTS) as pool:  # in a bucket, each is some waiting
+            return list(pool.map(self.commit, numbers))
 
     def settings(self) -> SourceSettings | None:
         """The settings of the last commit."""
@@ -76,8 +81,12 @@ class Ledger:
 
     def state(self) -> State:
         """What is true now; Damaged if commits are gone, also the last ones."""
-        index = self._index_runs()  # before the commits: a run publishes its part after its own
-        return self._check_index(self._folded()[0], index)
+        state, _ = self._folded()
+        if unknown := self._index_after(state):
+            # Another run may have committed and published since, so look again.
+            state, _ = self._folded()
+            self._check_index(state, unknown)
+        return state
 
     def _folded(self) -> tuple[State, list[tuple[int, Commit]]]:
         """The state, and the commits since the snapshot that it was made from."""
@@ -90,21 +99,23 @@ class Ledger:
         newer = [(sequence, commit) for sequence, commit in newer if sequence > state.sequence]
         return state.after(newer), newer
 
-    def _check_index(self, state: State, index: list[tuple[str, str]]) -> State:
-        """Ids are published after their commit: those of a later run are of a commit that is gone.
-
-        A run is later when it was planned after every run that the state knows.
-        """
+    def _index_after(self, state: State) -> list[str]:
+        """Index files of runs that were planned after every run that the state knows."""
         last = max(state.runs, default="")
-        unknown = [name for run_id, name in index if run_id > last]
-        if unknown:
-            names = ", ".join(f"{self.path}/ids/{name}" for name in unknown[:MAX_NAMES])
+        own = f"{last}~" if last else ""  # sorts after the files of that run
+        names = self.store.names_after(f"{self.path}/ids", own)
+        return [name for name in names if _INDEX_FILE.fullmatch(name)]
+
+    def _check_index(self, state: State, unknown: list[str]) -> None:
+        """Index files are published after their commit, so a commit of each must be there."""
+        lost = [name for name in unknown if name[:19] > max(state.runs, default="")]
+        if lost:
+            names = ", ".join(f"{self.path}/ids/{name}" for name in lost[:MAX_NAMES])
             raise Damaged(
                 f"the ledger of {self.folder} has lost its last commits: no commit names {names}; "
                 f"restore {self.store.root}/{self._name(state.sequence + 1)} and what follows it "
                 "from a backup, or from earlier versions in the bucket"
             )
-        return state
 
     def sequence_of(self, run_id: str, state: State) -> int | None:
         """The sequence of a run's commit; None if it has not committed."""
@@ -127,10 +138,13 @@ class Ledger:
 
     # Snapshots
 
-    def snapshot(self) -> None:
-        """Write the state down if the last snapshot is some commits ago."""
+    def snapshot(self, sequence: int) -> None:
+        """Write the state down if the last snapshot is some commits before this one."""
+        snapshots = self._snapshots()
+        if sequence - (snapshots[-1] if snapshots else 0) < SNAPSHOT_EVERY:
+            return
         state, newer = self._folded()
-        if len(newer) >= SNAPSHOT_EVERY:
+        if len(newer) >= SNAPSHOT_EVERY:  # else another run has just done it
             self.write_snapshot(state, newer)
 
     def write_snapshot(self, state: State, newer: list[tuple[int, Commit]]) -> None:
@@ -182,12 +196,6 @@ class Ledger:
         after = self._name(sequence).rpartition("/")[2] if sequence else ""
         names = self.store.names_after(self.path, after)
         return [int(name[:12]) for name in names if _NUMBERED.fullmatch(name)]
-
-    def _index_runs(self) -> list[tuple[str, str]]:
-        """The files of the id index, each with the run that made it."""
-        _, names = self.store.names(f"{self.path}/ids")
-        matches = (_INDEX_FILE.fullmatch(name) for name in names)
-        return [(match[1], match[0]) for match in matches if match]
 
     def _lost(self, found: set[int], after: int, last: int) -> Damaged:
         """The error for commits between two sequences that are not there."""

@@ -26,13 +26,6 @@ class Manifest(Value):
     path: str
 
 
-class Retired(Value):
-    """A file of the id index that a merged one has replaced, and the run that merged it."""
-
-    path: str
-    run_id: str
-
-
 class State(Value):
     """What is true of a source after a commit."""
 
@@ -42,7 +35,8 @@ class State(Value):
     """Digests of the files that were loaded."""
     tables: dict[str, TableSchema] = Field(default_factory=dict)
     ids: tuple[IdFile, ...] = ()
-    retired: tuple[Retired, ...] = ()
+    retired: dict[str, str] = Field(default_factory=dict)
+    """Files of the id index that a merged one has replaced, each with the run that merged it."""
     runs: dict[str, int] = Field(default_factory=dict)
     """The sequence of each recent run."""
     manifests: tuple[Manifest, ...] = ()
@@ -83,12 +77,11 @@ class State(Value):
     def _with_index(self, commit: Commit) -> Self:
         gone = {path for merge in commit.merges for path in merge.replaces}
         kept = tuple(file for file in self.ids if file.path not in gone)
-        retired = tuple(Retired(path=path, run_id=commit.run_id) for path in sorted(gone))
-        deleted = set(commit.deletes)
+        retired = self.retired | dict.fromkeys(sorted(gone), commit.run_id)
         return self.model_copy(
             update={
                 "ids": (*kept, *(merge.file for merge in commit.merges), *commit.ids),
-                "retired": tuple(r for r in (*self.retired, *retired) if r.path not in deleted),
+                "retired": {p: run for p, run in retired.items() if p not in commit.deletes},
             }
         )
 

@@ -89,7 +89,7 @@ def write_report(lake: Lake, commit: Commit, problems: Problems, progress: Progr
 
 
 def clean(
-    lake: Lake, ledger: Ledger, commit: Commit, finished: Finished, progress: Progress
+    lake: Lake, sequence: int, commit: Commit, finished: Finished, progress: Progress
 ) -> None:
     """Remove the stages of this run and of those it found dead, once all else is done.
 
@@ -99,7 +99,7 @@ def clean(
         return
     progress.step("clean", 0, 1, 0)
     try:
-        ledger.snapshot()
+        Ledger(lake.store, commit.settings.folder).snapshot(sequence)
         lake.store.delete(commit.deletes)
         for run_id in (*commit.abandons, commit.run_id):
             remove_stage(lake.store, run_id)

@@ -40,7 +40,7 @@ def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[tuple[str, 
         commit = ledger.commit(sequence)
         if is_gone:
             finished = finish(lake, sequence, commit, progress)
-            clean(lake, ledger, commit, finished, progress)
+            clean(lake, sequence, commit, finished, progress)
         else:
             # Its index files are needed now, so help it publish.
             publish(lake, sequence, commit, Problems(), progress)
@@ -57,7 +57,7 @@ def make_plan(state: State, settings: SourceSettings, inputs: Sequence[Input]) -
         tables=state.tables,
         ids=state.ids,
         merges=plan_merges(state.ids),
-        deletes=tuple(one.path for one in state.retired if _age(one.run_id) > RETIRED_FOR),
+        deletes=tuple(path for path, run in state.retired.items() if _age(run) > RETIRED_FOR),
         renamed=is_renamed(state, settings),
     )
 

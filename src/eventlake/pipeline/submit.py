@@ -129,7 +129,7 @@ def outcome(
 def _finished_here(run: Run, sequence: int, commit: Commit) -> Finished:
     """Carry out a commit whose job was stopped right after it."""
     finished = finish(run.lake, sequence, commit, run.progress)
-    clean(run.lake, run.ledger, commit, finished, run.progress)
+    clean(run.lake, sequence, commit, finished, run.progress)
     return finished
 
 

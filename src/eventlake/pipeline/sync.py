@@ -108,7 +108,7 @@ def sync(run: Run) -> tuple[Commit, Finished]:
             give_up(run, problem)
             raise
         finished = finish(run.lake, sequence, commit, run.progress)
-    clean(run.lake, run.ledger, commit, finished, run.progress)
+    clean(run.lake, sequence, commit, finished, run.progress)
     return commit, finished
 
 

@@ -141,7 +141,9 @@ class Bucket(Store):
     def names_after(self, folder: str, name: str) -> list[str]:
         """One listing that begins after `name`: what came before costs no request."""
         below = f"{folder}/"
-        names = (one.path.removeprefix(below) for one in self.objects(folder, f"{below}{name}"))
+        paths = (one.path for one in self.objects(folder, f"{below}{name}"))
+        # A console makes an object for the folder itself.
+        names = (path.removeprefix(below) for path in paths if path.startswith(below))
         # Names with digits sort before those of folders, so the objects come first.
         return list(takewhile(lambda found: "/" not in found, names))
 
