@@ -1,11 +1,10 @@
 """What clients send without a key is bounded: headers, connections, bodies, time."""
 
 import json
-import resource
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
@@ -13,7 +12,7 @@ import psutil
 import pytest
 
 from eventlake.collect.limits import DEFAULTS, MAX_BODY
-from tests.collect.servers import Server, event, serving
+from tests.collect.servers import Server, event, file_limit, serving
 from tests.collect.sockets import ask, connect, connections, is_closed, post, send, status
 
 START = b"GET /health HTTP/1.1\r\nhost: x\r\n"
@@ -133,17 +132,6 @@ def test_connections_without_a_key_do_not_crowd_out_senders(server: Server) -> N
     assert DEFAULTS.keyless_bytes < 100 * MAX_BODY
     refused = server.metrics()
     assert refused['responses_total{status="429"}'] > 0
-
-
-@contextmanager
-def file_limit(files: int) -> Iterator[None]:
-    """A smaller file limit for the processes that are started meanwhile."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 SILENT = {
