@@ -20,7 +20,7 @@ from segment.analytics.client import Client
 from tests.collect.servers import KEY, Server, event, file_limit, serving
 
 ROOT = Path(__file__).parents[2]
-MAX_MEMORY = 400e6
+MAX_MEMORY = 300e6
 """What docs/collect.md promises."""
 MAX_REFUSED_SECONDS = 1.0
 FILES = 512

@@ -64,9 +64,10 @@ class Taken:
 
     def reject(self, raw: msgspec.Raw, reason: str) -> None:
         """Keep an event that is not valid, with its reason."""
-        self.reasons[reason] += 1
-        kept = {"reason": reason, "receivedAt": iso(self.arrival.received), "event": _keyless(raw)}
+        event = _keyless(_shallow(raw))
+        kept = {"reason": reason, "receivedAt": iso(self.arrival.received), "event": event}
         self.rejected.append(_line(kept))
+        self.reasons[reason] += 1
 
 
 def open_single(body: bytes) -> Head:
@@ -143,15 +144,21 @@ def take_single(head: Head, raw: bytes, suppressed: Collection[str], arrival: Ar
 def take_batch(envelope: Envelope, suppressed: Collection[str], arrival: Arrival) -> Taken:
     """The events of a batch, each for itself: a bad one does not harm its neighbours."""
     taken, shared = Taken(arrival), envelope.shared
-    for event in envelope.batch:
-        raw = _shallow(event)
+    for raw in envelope.batch:
         try:
-            head = decode_head(raw)
-        except msgspec.ValidationError:
-            taken.reject(raw, "event_not_object")
-        else:
-            _take(taken, raw, head, shared, suppressed)
+            _take_one(taken, raw, shared, suppressed)
+        except RecursionError:  # only what is too deep in any case
+            _take_one(taken, _shallow(raw), shared, suppressed)
     return taken
+
+
+def _take_one(taken: Taken, raw: msgspec.Raw, shared: Shared, suppressed: Collection[str]) -> None:
+    try:
+        head = decode_head(raw)
+    except msgspec.ValidationError:
+        taken.reject(raw, "event_not_object")
+    else:
+        _take(taken, raw, head, shared, suppressed)
 
 
 def _take(

@@ -335,6 +335,48 @@ def test_overload_is_429_before_memory_grows() -> None:
     assert answers[2].headers["retry-after"] == "1"
 
 
+def test_requests_without_a_key_have_a_share_of_their_own() -> None:
+    at = desk(limits=Limits(inflight_bytes=40_000, keyless_bytes=10_000))
+
+    async def story() -> list[int]:
+        at.events.hold = asyncio.Event()
+        keyless = [Request(method="POST", path="/v1/track") for _ in "123"]
+        statuses = []
+        for request in keyless:
+            at.app.admit(request)
+            try:
+                at.app.budget.hold(request, 0)
+            except Refusal as refusal:
+                statuses.append(refusal.status)
+        sent = [asyncio.create_task(ask(at.app, "POST", "/v1/t", EVENT, basic())) for _ in "123"]
+        by_body = asyncio.create_task(ask(at.app, "POST", "/v1/t", {**EVENT, "writeKey": KEY}))
+        at.app.budget.release(keyless[0])
+        await asyncio.sleep(0.01)
+        assert at.app.budget.keyless == keyless[1].held  # a key in the body counts once it is read
+        at.events.hold.set()
+        return statuses + [(await one).status for one in (*sent, by_body)]
+
+    assert asyncio.run(story()) == [429, 200, 200, 200, 200]
+
+
+def test_what_a_batch_becomes_counts_with_its_size() -> None:
+    at = desk(limits=Limits(inflight_bytes=300_000))
+    batch = {"context": {"a": "x" * 3_000}, "batch": [{"type": "page", **EVENT}] * 200}
+    assert len(json.dumps(batch)) < 30_000
+    answer = post(at, "/v1/batch", batch)
+    assert (answer.status, answer.json["code"]) == (429, "too_many_requests")
+    assert at.app.budget.used == 0
+
+
+def test_a_failure_of_ours_is_counted_and_written_down(capsys: pytest.CaptureFixture[str]) -> None:
+    at = desk()
+    at.events.refuses = ValueError("a bug")  # type: ignore[assignment]
+    answer = post(at, "/v1/track", EVENT)
+    assert (answer.status, answer.json["code"]) == (500, "internal_error")
+    assert "a bug" in capsys.readouterr().err
+    assert (at.app.metrics.troubles, at.app.budget.used) == (1, 0)
+
+
 def test_an_unpacked_body_counts_with_its_size() -> None:
     at = desk(limits=Limits(inflight_bytes=100_000))
     body = gzip.compress(json.dumps({"batch": [], "pad": "x" * 200_000}).encode())
