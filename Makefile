@@ -8,7 +8,7 @@ BENCH_STAMP := $(VENV)/.ready-bench
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup demo test unit lint bench bench-collect docs
+.PHONY: help setup demo test unit lint abuse bench bench-collect docs
 
 help:  ## these words, one line each
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ test: setup java  ## every test, exactly as CI
 
 unit: setup  ## rules and kernels only: no Spark, seconds
 	$(BIN)/python -m pytest tests/unit --numprocesses auto
+
+abuse: setup java  ## hostile clients and files, for a minute each; EVENTLAKE_ABUSE_SECONDS for longer
+	EVENTLAKE_ABUSE_SECONDS=$${EVENTLAKE_ABUSE_SECONDS:-60} $(BIN)/python -m pytest tests/abuse
 
 lint: setup  ## ruff, mypy --strict, the import contracts
 	$(BIN)/ruff check .

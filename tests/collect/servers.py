@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -64,6 +65,17 @@ def serving(lake: Path, *options: str, key: str | None = KEY) -> Iterator[Server
         finally:
             if process.poll() is None:
                 process.kill()
+
+
+@contextmanager
+def file_limit(files: int) -> Iterator[None]:
+    """A smaller file limit for the processes that are started meanwhile."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def archived(lake: Path, pattern: str = "*/*.gz") -> list[dict[str, Any]]:

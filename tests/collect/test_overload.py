@@ -1,32 +1,27 @@
 """More than a collector can hold: 429 before its memory grows, and 200 again afterwards."""
 
-import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import psutil
 
 from eventlake.collect.limits import DEFAULTS, MAX_BODY
 from tests.collect.servers import Server, event, serving
+from tests.collect.sockets import BASIC, connections, send
 from tests.collect.test_serve import wait_until
 
-HEAD = f"POST /v1/b HTTP/1.1\r\nhost: x\r\ncontent-length: {MAX_BODY}\r\n\r\n".encode()
+HEAD = b"POST /v1/b HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n%s\r\n" % (MAX_BODY, BASIC)
 CLIENTS = 4 * DEFAULTS.inflight_bytes // MAX_BODY
 """Four times what may be held."""
 
 
 @contextmanager
 def unfinished(server: Server) -> Iterator[None]:
-    """Many large requests at once, none of which comes to its end."""
-    address = urlsplit(server.url)
-    with ExitStack() as open_now:
-        for _ in range(CLIENTS):
-            client = socket.create_connection((address.hostname, address.port), timeout=5)
-            open_now.enter_context(client)
-            with suppress(OSError):  # a refused one is cut off
-                client.sendall(HEAD + b" " * (MAX_BODY - 1))
+    """Many large requests with a key at once, none of which comes to its end."""
+    with connections(server, CLIENTS) as clients:
+        for client in clients:
+            send(client, HEAD + b" " * (MAX_BODY - 1))
         yield
 
 

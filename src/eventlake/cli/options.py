@@ -182,14 +182,19 @@ class CollectOptions:
         Path | None, typer.Option(help="A local folder for the spool.", show_default="in the lake")
     ] = None
     seal_mb: Annotated[
-        float, typer.Option(min=0.001, help="Megabytes after which the spool goes to the archive.")
+        float,
+        typer.Option(
+            min=0.001, max=1024, help="Megabytes after which the spool goes to the archive."
+        ),
     ] = 64.0
     seal_seconds: Annotated[
-        float, typer.Option(min=0.1, help="Seconds after which the spool goes to the archive.")
+        float,
+        typer.Option(min=0.1, max=86400, help="Seconds after which the spool goes to the archive."),
     ] = 60.0
 
     def collector(self, source: str, lake: str) -> "Collector":
         """All that the server is told, checked."""
+        from eventlake.collect.keys import check_key
         from eventlake.collect.limits import Limits
         from eventlake.collect.server import Collector
         from eventlake.collect.source import settings_for
@@ -197,6 +202,8 @@ class CollectOptions:
         from eventlake.lakes import open_store
         from eventlake.stores import Disk
 
+        if self.write_key is not None:
+            check_key(self.write_key, "--write-key")
         store = open_store(lake, make=True)
         if self.spool is None and not isinstance(store, Disk):
             raise InvalidSettings(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from decimal import Decimal
 from itertools import islice
 from operator import itemgetter
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.box import SIMPLE_HEAD
@@ -90,7 +91,8 @@ def listening(ready: "Ready") -> None:
     event = '{"userId":"u1","event":"Hello"}'
     write(f"listening on {ready.url}")
     write(f"write key: {ready.write_key}")
-    write(f"try: curl -u {ready.write_key}: -d '{event}' {ready.url}/v1/track")
+    user = quote(f"{ready.write_key}:")
+    write(f"try: curl -u {user} -d '{event}' {ready.url}/v1/track")
 
 
 # An adoption

@@ -1,17 +1,19 @@
-"""The HTTP side: paths, answers, and the order of things from a request to its 200."""
+"""The tracking API: paths, answers, and the order of things from a request to its 200."""
 
 import binascii
+import sys
+import traceback
 from base64 import urlsafe_b64decode
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
-from contextlib import suppress
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from time import time
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import parse_qs
 
 import msgspec
 
-from eventlake.collect.bodies import Budget, Gone, Headers, Receive, read_body
+from eventlake.collect.bodies import decode_body
+from eventlake.collect.budget import Budget
 from eventlake.collect.intake import (
     Taken,
     mended,
@@ -19,20 +21,21 @@ from eventlake.collect.intake import (
     open_single,
     take_batch,
     take_single,
+    text_of,
 )
 from eventlake.collect.keys import Gate, basic_user
-from eventlake.collect.limits import DEFAULTS, Limits
+from eventlake.collect.limits import DEFAULTS, MAX_BODY, Limits
 from eventlake.collect.metrics import Metrics
 from eventlake.collect.openapi import DESCRIPTION
-from eventlake.collect.refusal import Refusal
+from eventlake.collect.proxies import Proxies
+from eventlake.collect.refusal import Refusal, too_large
+from eventlake.collect.request import Headers, Reply, Request
 from eventlake.collect.stamp import Arrival
-
-Scope = MutableMapping[str, Any]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _NAMES = ("track", "identify", "page", "screen", "group", "alias")
 CALLS = {f"/v1/{name}": name for name in _NAMES} | {f"/v1/{name[0]}": name for name in _NAMES}
 BATCHES = frozenset(("/v1/batch", "/v1/import", "/v1/b"))
+_TAKE_BODY = BATCHES | CALLS.keys()
 # What analytics.js says about itself; it sends no key with it and nobody reads it.
 SELF_REPORT = "/v1/m"
 PIXEL = "/v1/pixel/"
@@ -47,31 +50,23 @@ class Appends(Protocol):
     async def append(self, day: int, lines: list[bytes]) -> None: ...
 
 
-@dataclass
-class Reply:
-    """What is sent back."""
-
-    status: int
-    body: bytes
-    kind: bytes = b"application/json"
-    headers: tuple[tuple[bytes, bytes], ...] = ()
-
-
 _SUCCESS = b'{"success":true}'
-_CORS = (
-    (b"access-control-allow-origin", b"*"),
-    (b"access-control-expose-headers", b"retry-after"),
-)
 _PREFLIGHT = (
     (b"access-control-allow-methods", b"GET, POST, OPTIONS"),
     (b"access-control-max-age", b"86400"),
 )
 _USUAL_HEADERS = b"authorization, content-type, content-encoding, x-retry-count"
+_MAX_ASKED = 4096
+"""Bytes of header names that a preflight is answered with."""
+_MAX_QUERY_FIELDS = 100
 
 
 @dataclass
 class App:
-    """The tracking API of one source, as an ASGI application."""
+    """The tracking API of one source.
+
+    `admit` looks at a request when its header is complete, `answer` when its body is.
+    """
 
     project: str
     gate: Gate
@@ -80,32 +75,62 @@ class App:
     gauges: Callable[[], dict[str, float]]
     limits: Limits = DEFAULTS
     suppressed: Collection[str] = frozenset()
+    proxies: Proxies = field(default_factory=Proxies)
     metrics: Metrics = field(default_factory=Metrics)
 
     def __post_init__(self) -> None:
-        self._budget = Budget(self.limits)
+        self.budget = Budget(self.limits)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            reply = await self._answer(scope, receive)
-        except Refusal as refusal:
-            reply = self._refused(refusal)
-        except Gone:
+    def admit(self, request: Request) -> None:
+        """Check a request by its header, before its body is read; raises a `Refusal`."""
+        request.path = request.path.rstrip("/")
+        if request.method != "POST" or request.path not in _TAKE_BODY:
             return
-        self.metrics.responses[reply.status] += 1
-        with suppress(RuntimeError):  # so uvloop says that the client has gone
-            await _send(reply, send)
+        user = basic_user(request.headers.get(b"authorization", b""))
+        if user:
+            self.gate.admit(user)
+            request.keyed = True
+        length = request.headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length) > MAX_BODY:
+            raise too_large(MAX_BODY)
+        request.takes_body = True
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Reply:
-        path, method = scope["path"].rstrip("/"), scope["method"]
+    async def answer(self, request: Request) -> Reply:
+        """The answer to a request whose body is complete; releases its share of the budget."""
+        try:
+            if request.refusal:
+                raise request.refusal
+            reply = await self._answer(request)
+        except Refusal as refusal:
+            return self.refused(refusal)
+        except Exception:
+            self.metrics.troubles += 1
+            sys.stderr.write(f"warning: a request failed\n{traceback.format_exc()}")
+            failure = "the request could not be handled; this is a bug"
+            return self.refused(Refusal(500, "internal_error", failure))
+        finally:
+            self.budget.release(request)
+        self.metrics.responses[reply.status] += 1
+        return reply
+
+    def refused(self, refusal: Refusal) -> Reply:
+        """The answer to a request that is refused, counted."""
+        self.metrics.rejected[refusal.code] += 1
+        self.metrics.responses[refusal.status] += 1
+        said = {"success": False, "code": refusal.code, "message": refusal.message}
+        body = msgspec.json.encode(said)
+        return Reply(refusal.status, body, headers=refusal.headers, close=refusal.unread)
+
+    async def _answer(self, request: Request) -> Reply:
+        path, method = request.path, request.method
         if method == "OPTIONS":
-            return _preflight(dict(scope["headers"]))
-        if path in CALLS or path in BATCHES:
+            return _preflight(request.headers)
+        if path in _TAKE_BODY:
             _allow(method, "POST")
-            return await self._collect(path, scope, receive)
+            return await self._collect(request)
         if path.startswith(PIXEL) and path.removeprefix(PIXEL) in CALLS.values():
             _allow(method, "GET")
-            return await self._pixel(path.removeprefix(PIXEL), scope)
+            return await self._pixel(request)
         return self._page(path, method)
 
     def _page(self, path: str, method: str) -> Reply:
@@ -120,29 +145,32 @@ class App:
             return Reply(200, text, b"text/plain; version=0.0.4; charset=utf-8")
         return Reply(200, b'{"status":"ok"}' if path == "/health" else DESCRIPTION)
 
-    async def _collect(self, path: str, scope: Scope, receive: Receive) -> Reply:
-        headers = dict(scope["headers"])
-        user = basic_user(headers.get(b"authorization", b""))
-        if user:
-            self.gate.admit(user)
-        with self._budget.share(headers) as hold:
-            body = await read_body(receive, headers, self.limits)
-            hold(len(body))
-            taken = self._take(path, body, user, self._arrival(scope, headers))
-            await self._keep(taken, len(body))
+    async def _collect(self, request: Request) -> Reply:
+        body = decode_body(bytes(request.body), request.headers.get(b"content-encoding", b""))
+        request.body.clear()
+        self.budget.hold(request, len(body))
+        taken = self._take(request, body)
+        # Lines may be much longer than what they were made of.
+        self.budget.hold(request, taken.size)
+        await self._keep(taken, len(body))
         return Reply(200, _SUCCESS)
 
-    def _take(self, path: str, body: bytes, user: str | None, arrival: Arrival) -> Taken:
-        if path in BATCHES:
+    def _take(self, request: Request, body: bytes) -> Taken:
+        arrival = self._arrival(request)
+        if request.path in BATCHES:
             envelope = open_batch(body)
-            if not user:
-                self.gate.admit(_text(envelope.writeKey))
+            self._admit_key(request, text_of(envelope.writeKey))
             return take_batch(envelope, self.suppressed, arrival)
         head = open_single(body)
-        if not user:
-            self.gate.admit(_text(head.writeKey))
-        head.type = CALLS[path]
+        self._admit_key(request, head.writeKey)
+        head.type = CALLS[request.path]
         return take_single(head, body, self.suppressed, arrival)
+
+    def _admit_key(self, request: Request, key: object) -> None:
+        """Check the key of a body, unless a key came with the header."""
+        if not request.keyed:
+            self.gate.admit(key if isinstance(key, str) else None)
+            self.budget.keyed(request)
 
     async def _keep(self, taken: Taken, size: int) -> None:
         """Return when everything of a request is on disk, and count it only then."""
@@ -156,34 +184,33 @@ class App:
         self.metrics.rejected += taken.reasons
         self.metrics.bytes += size
 
-    async def _pixel(self, call: str, scope: Scope) -> Reply:
+    async def _pixel(self, request: Request) -> Reply:
         """Always the picture; what was wrong is only counted, as nobody would see an answer."""
         try:
-            body = _pixel_data(scope["query_string"])
+            body = _pixel_data(request.query)
+            self.budget.hold(request, len(body))
             head = open_single(body)
-            self.gate.admit(_text(head.writeKey))
-            head.type = call
-            arrival = self._arrival(scope, {b"origin": b"pixel"})
-            with self._budget.share({b"content-length": b"%d" % len(body)}):
-                await self._keep(take_single(head, body, self.suppressed, arrival), len(body))
+            self._admit_key(request, head.writeKey)
+            head.type = request.path.removeprefix(PIXEL)
+            request.headers[b"origin"] = b"pixel"
+            arrival = self._arrival(request)
+            await self._keep(take_single(head, body, self.suppressed, arrival), len(body))
         except Refusal as refusal:
             self.metrics.rejected[refusal.code] += 1
         return Reply(200, GIF, b"image/gif", ((b"cache-control", b"no-store"),))
 
-    def _arrival(self, scope: Scope, headers: Headers) -> Arrival:
-        browser = b"origin" in headers or headers.get(b"content-type", b"")[:10] == b"text/plain"
-        client = scope.get("client") if browser else None
-        return Arrival(int(time() * 1000) * 1000, self.project, client[0] if client else None)
-
-    def _refused(self, refusal: Refusal) -> Reply:
-        self.metrics.rejected[refusal.code] += 1
-        said = {"success": False, "code": refusal.code, "message": refusal.message}
-        return Reply(refusal.status, msgspec.json.encode(said), headers=refusal.headers)
+    def _arrival(self, request: Request) -> Arrival:
+        headers, received = request.headers, int(time() * 1000) * 1000
+        if b"origin" in headers or headers.get(b"content-type", b"")[:10] == b"text/plain":
+            forwarded = headers.get(b"x-forwarded-for", b"")
+            return Arrival(received, self.project, self.proxies.client(request.peer, forwarded))
+        return Arrival(received, self.project)
 
 
 def _preflight(headers: Headers) -> Reply:
     """Leave to send what the page asks for: libraries add headers of their own, and users more."""
     asked = headers.get(b"access-control-request-headers", _USUAL_HEADERS)
+    asked = asked if len(asked) <= _MAX_ASKED else _USUAL_HEADERS
     return Reply(204, b"", headers=(*_PREFLIGHT, (b"access-control-allow-headers", asked)))
 
 
@@ -192,21 +219,11 @@ def _allow(method: str, wanted: str) -> None:
         raise Refusal(405, "method_not_allowed", f"this path takes {wanted}")
 
 
-def _text(given: object) -> str | None:
-    return given if isinstance(given, str) else None
-
-
 def _pixel_data(query: bytes) -> bytes:
-    data = parse_qs(query.decode("latin-1")).get("data", [""])[0]
-    coded = data.replace(" ", "-").replace("+", "-").replace("/", "_").rstrip("=")
     try:
+        fields = parse_qs(query.decode("latin-1"), max_num_fields=_MAX_QUERY_FIELDS)
+        data = fields.get("data", [""])[0]
+        coded = data.replace(" ", "-").replace("+", "-").replace("/", "_").rstrip("=")
         return mended(urlsafe_b64decode(coded + "=" * (-len(coded) % 4)))
     except (binascii.Error, ValueError) as problem:
         raise Refusal(400, "not_base64", "data must be base64 of a JSON object") from problem
-
-
-async def _send(reply: Reply, send: Send) -> None:
-    length = (b"content-length", b"%d" % len(reply.body))
-    headers = ((b"content-type", reply.kind), length, *_CORS, *reply.headers)
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": reply.body})

@@ -2,10 +2,15 @@
 
 import binascii
 import hmac
+import re
 from base64 import b64decode
 from dataclasses import dataclass, field
 
 from eventlake.collect.refusal import Refusal
+from eventlake.errors import InvalidSettings
+
+MAX_KEY = 256
+_KEY = re.compile(rf"[ -9;-~]{{1,{MAX_KEY}}}")
 
 
 @dataclass(frozen=True)
@@ -34,3 +39,12 @@ def basic_user(header: bytes) -> str | None:
         return b64decode(coded, validate=False).decode("utf-8", "replace").partition(":")[0]
     except (binascii.Error, ValueError):
         return None
+
+
+def check_key(key: str, origin: str) -> None:
+    """Raise `InvalidSettings` for a key that no sender could send as Basic user."""
+    if not _KEY.fullmatch(key):
+        raise InvalidSettings(
+            f"the write key of {origin} cannot be sent as Basic user: it must have 1 to {MAX_KEY} "
+            "printable ASCII characters and no colon"
+        )

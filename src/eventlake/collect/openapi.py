@@ -42,7 +42,9 @@ _STATUSES = {
     "200": "Stored durably, or rejected and kept with its reason.",
     "400": "Too large, not JSON, or not of the right shape.",
     "401": "No write key, an unknown one, or a disabled source.",
-    "408": "The body did not arrive in time: send again.",
+    "408": "The header or the body did not arrive in time: send again.",
+    "414": "The URL is too long.",
+    "431": "The header is too large.",
     "429": "Overload: send again after Retry-After seconds.",
     "503": "Could not be stored: send again.",
 }

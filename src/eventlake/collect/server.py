@@ -2,25 +2,27 @@
 
 import asyncio
 import gc
+import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic, time
 
-import uvicorn
 import uvloop
 
 from eventlake.collect.app import App
+from eventlake.collect.connection import Connection
 from eventlake.collect.keys import Gate
-from eventlake.collect.limits import DEFAULTS, Limits
+from eventlake.collect.limits import DEFAULTS, Limits, connection_limit
 from eventlake.collect.metrics import Metrics
+from eventlake.collect.pool import Pool
+from eventlake.collect.proxies import LOOPBACK, VARIABLE, Proxies
 from eventlake.collect.seal import Sealer
 from eventlake.collect.source import Watched, archive_folder, people, source_gate
-from eventlake.collect.spool import Home, Segment, Spool
+from eventlake.collect.spool import Home, Segment, Spool, make_folder
 from eventlake.collect.writer import Writer
 from eventlake.errors import InvalidSettings
 from eventlake.model.settings import SourceSettings
@@ -29,6 +31,7 @@ from eventlake.stores import Store
 
 EVENTS, REJECTED = "events", "rejected"
 SOURCE_FILE = "source.json"
+BACKLOG = 2048
 WATCH_SECONDS = 1.0
 QUIET_SECONDS = 5.0
 
@@ -67,16 +70,32 @@ class Ready(Value):
 def serve(collector: Collector, on_ready: Callable[[Ready], None]) -> None:
     """Collect until SIGTERM or SIGINT; everything acknowledged is archived, or left in the spool
     for the next start."""
+    _check_spool(collector.spool_root)
     listener = _listener(collector.host, collector.port)
     uvloop.run(_serve(collector, listener, on_ready))
 
 
+def _check_spool(root: Path) -> None:
+    try:
+        make_folder(root)
+    except PermissionError:
+        raise
+    except OSError as problem:
+        raise InvalidSettings(
+            f"{root} cannot be the spool: {problem.strerror}; name a local folder with --spool"
+        ) from problem
+
+
 def _listener(host: str, port: int) -> socket.socket:
+    if not host:  # the system would take it for every address
+        raise InvalidSettings("--host is empty: name an address, such as 127.0.0.1 or 0.0.0.0")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=2048)
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as problem:
         raise InvalidSettings(f"cannot listen on {host}:{port}: {problem.strerror}") from problem
+    except UnicodeError as problem:
+        raise InvalidSettings(f"cannot listen on {host!r}: it is no address") from problem
 
 
 async def _serve(
@@ -84,49 +103,27 @@ async def _serve(
 ) -> None:
     told = Told(Metrics())
     desk = Desk(collector, told)
-    server = _server(desk.app, collector.limits)
+    pool, stop = Pool(collector.limits, connection_limit()), asyncio.Event()
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, _stop, server)
-    watch = asyncio.create_task(desk.watch())
+        loop.add_signal_handler(number, stop.set)
+    watches = [asyncio.create_task(desk.watch()), asyncio.create_task(pool.watch())]
+    server = await loop.create_server(
+        lambda: Connection(desk.app, pool), sock=listener, backlog=BACKLOG
+    )
     gc.freeze()  # what is there now stays: the collector need not walk it while clients wait
     on_ready(Ready(url=_url(listener), write_key=desk.app.gate.write_key))
-    await server.serve(sockets=[listener])
-    watch.cancel()
+    await stop.wait()
+    server.close()
+    await pool.drain(collector.limits.drain_seconds)
+    for watch in watches:
+        watch.cancel()
     await desk.close()
 
 
 def _url(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-class _Server(uvicorn.Server):
-    """Leaves signals to us: uvicorn raises them again at the end, which spoils the exit code."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-def _server(app: App, limits: Limits) -> uvicorn.Server:
-    return _Server(
-        uvicorn.Config(
-            app,
-            loop="none",
-            http="httptools",
-            ws="none",
-            lifespan="off",
-            access_log=False,
-            log_level="error",
-            server_header=False,
-            timeout_keep_alive=75,
-            timeout_graceful_shutdown=int(limits.drain_seconds) or 1,
-        )
-    )
-
-
-def _stop(server: uvicorn.Server) -> None:
-    server.should_exit = True
 
 
 @dataclass
@@ -173,6 +170,7 @@ class Desk:
             rejects=self._writers[REJECTED],
             gauges=self.gauges,
             limits=limits,
+            proxies=Proxies(os.environ.get(VARIABLE, LOOPBACK)),
             metrics=told.metrics,
         )
         self._refresh()

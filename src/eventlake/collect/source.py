@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from eventlake.collect.keys import Gate
+from eventlake.collect.keys import Gate, check_key
 from eventlake.errors import InvalidSettings
 from eventlake.ledger import find_source
 from eventlake.model.layout import LOGS
@@ -52,6 +52,8 @@ def source_gate(path: Path, given: str | None = None) -> Gate:
     kept = _read(path)
     if not (given or kept.write_key):
         raise InvalidSettings(f"{path} has no write_key: add one, or remove the file for a new one")
+    if not given:
+        check_key(kept.write_key, str(path))
     return Gate(given or kept.write_key, kept.enabled)
 
 

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from eventlake.collect.check import Head
 from eventlake.collect.intake import Taken, mended, open_batch, open_single, take_batch, take_single
-from eventlake.collect.limits import MAX_EVENT
+from eventlake.collect.limits import MAX_BODY, MAX_EVENT
 from eventlake.collect.refusal import Refusal
 from eventlake.collect.stamp import Arrival
 from eventlake.kernels.route import examine
@@ -89,11 +90,99 @@ def test_what_suppressed_people_send_is_not_kept_as_rejected_either() -> None:
     assert (taken.suppressed, taken.lines, taken.rejected) == (2, [], [])
 
 
-def test_a_load_would_quarantine_what_is_too_deep_so_it_is_rejected() -> None:
-    deep = b'{"userId":"u","event":"x","properties":{"a":' + b"[" * 99 + b"]" * 99 + b"}}"
-    assert single(deep).reasons == {"too_deep": 1}
+def nested(levels: int) -> bytes:
+    """A page event that nests so many levels."""
+    deep = b"[" * (levels - 1) + b"]" * (levels - 1)
+    return b'{"type":"page","userId":"u","writeKey":"secret","a":' + deep + b"}"
+
+
+@pytest.mark.parametrize("levels", [101, 500, 960, 968, 970, 975, 990, 1000, 5000, 15_000])
+def test_a_single_event_over_100_levels_is_refused(levels: int) -> None:
+    with pytest.raises(Refusal) as refused:
+        single(nested(levels), "page")
+    assert (refused.value.status, refused.value.code) == (400, "too_deep")
+
+
+@pytest.mark.parametrize("levels", [101, 500, 960, 968, 970, 975, 990, 1000, 5000, 200_000])
+def test_an_event_over_100_levels_in_a_batch_is_rejected_alone(levels: int) -> None:
+    good = b'{"type":"page","userId":"u"}'
+    body = b'{"batch":[' + good + b"," + nested(levels) + b"," + good + b"]}"
+    taken = take_batch(open_batch(body), frozenset(), ARRIVAL)
+    assert len(taken.lines) == 2
+    assert set(taken.reasons) <= {"too_deep", "event_too_large"}
+    (kept,) = taken.rejected
+    assert json.loads(kept)["event"]["userId"] == "u"
+    assert b"secret" not in kept
+
+
+def test_100_levels_are_accepted_and_brackets_in_texts_are_none() -> None:
+    assert len(single(nested(100), "page").lines) == 1
     wide = b'{"userId":"u","event":"x","properties":{"a":[' + b"[]," * 200 + b"[]]}}"
     assert len(single(wide).lines) == 1
+    text = b'{"userId":"u","event":"x \\" ' + b"[" * 200 + b'"}'
+    assert len(single(text).lines) == 1
+
+
+@pytest.mark.parametrize("name", ["context", "integrations", "sentAt", "writeKey", "unknown"])
+@pytest.mark.parametrize("levels", [120, 968, 980, 995, 5000])
+def test_a_batch_that_nests_beside_its_events_is_read(name: str, levels: int) -> None:
+    deep = b'{"a":' * levels + b"1" + b"}" * levels
+    body = b'{"batch":[{"type":"page","userId":"u"}],"%s":%s}' % (name.encode(), deep)
+    taken = take_batch(open_batch(body), frozenset(), ARRIVAL)
+    assert taken.reasons == ({"too_deep": 1} if name in SHARED else {})
+
+
+SHARED = ("context", "integrations", "sentAt")
+NUMBERS = ["1e999", "-1e999", "9" * 5000, "1." + "9" * 5000, "-0.0", "1E+2", "123456789012345678"]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("field", ["userId", "anonymousId", "timestamp", "sentAt", "name", "x"])
+def test_a_number_of_any_size_is_kept_as_it_was_sent(field: str, number: str) -> None:
+    body = f'{{"type":"page","{field}":{number},"previousId":"p"}}'.encode()
+    event = body if field in ("userId", "anonymousId") else body[:-1] + b',"userId":"u"}'
+    for taken in (
+        single(event, "page"),
+        take_batch(open_batch(b'{"batch":[%s]}' % event), frozenset(), ARRIVAL),
+    ):
+        assert not taken.rejected
+        kept = "originalTimestamp" if field == "timestamp" else field
+        assert f'"{kept}":{number}'.encode() in taken.lines[0]
+        examine(taken.lines[0][:-1])
+
+
+@pytest.mark.parametrize("number", ["1e999", "9" * 5000])
+def test_a_number_of_any_size_that_may_be_none_has_its_own_reason(number: str) -> None:
+    assert single(f'{{"userId":"u","event":{number}}}'.encode()).reasons == {"event_not_string": 1}
+    by_id = f'{{"userId":"u","event":"x","messageId":{number}}}'.encode()
+    assert single(by_id).reasons == {"message_id_not_string": 1}
+    inside = f'{{"userId":[{number}],"event":"x"}}'.encode()
+    assert single(inside).reasons == {"no_user_anon_id": 1}
+
+
+@pytest.mark.parametrize("number", ["1e999", "-5", "7.5"])
+def test_a_batch_may_be_sent_at_any_number(number: str) -> None:
+    body = f'{{"batch":[{{"type":"page","userId":"u"}}],"sentAt":{number}}}'.encode()
+    (line,) = take_batch(open_batch(body), frozenset(), ARRIVAL).lines
+    assert f'"sentAt":{number},'.encode() in line
+
+
+@pytest.mark.parametrize(
+    ("user", "person"), [("1e2", "100"), ("1.50", "1.5"), ("1e20000", "1e20000")]
+)
+def test_people_with_numbers_are_suppressed_by_their_plain_form(user: str, person: str) -> None:
+    event = f'{{"event":"x","userId":{user}}}'.encode()
+    assert len(single(event).lines) == 1
+    taken = single(event, suppressed=frozenset((person,)))
+    assert (taken.suppressed, taken.lines) == (1, [])
+
+
+def test_many_quotes_and_brackets_take_no_time() -> None:
+    began = perf_counter()
+    for unit in (b'\\"', b'"', b'"[', b"[", b"{", b"]"):
+        with suppress(Refusal):
+            open_batch(b'{"batch":["' + unit * (MAX_BODY // len(unit)))
+    assert perf_counter() - began < 3
 
 
 SCALARS = st.one_of(

@@ -1,6 +1,7 @@
 """The two commands: what they tell the code behind them."""
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -71,4 +72,47 @@ def test_serve_tells_the_server_everything(
 
 def test_a_missing_extra_is_named() -> None:
     with pytest.raises(InvalidSettings, match=r"eventlake\[collect\]"), show.needs("collect"):
-        raise ModuleNotFoundError(name="uvicorn")
+        raise ModuleNotFoundError(name="uvloop")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--write-key", "a:b"], "cannot be sent as Basic user"),
+        (["--write-key", ""], "cannot be sent as Basic user"),
+        (["--write-key", "\udcff"], "cannot be sent as Basic user"),
+        (["--seal-mb", "inf"], "seal-mb"),
+        (["--seal-mb", "nan"], "seal-mb"),
+        (["--seal-mb", "-1"], "seal-mb"),
+        (["--seal-mb", "0"], "seal-mb"),
+        (["--seal-seconds", "inf"], "seal-seconds"),
+        (["--seal-seconds", "nan"], "seal-seconds"),
+        (["--seal-seconds", "-1"], "seal-seconds"),
+        (["--port", "-1"], "port"),
+        (["--port", "70000"], "port"),
+        (["--host", ""], "--host is empty"),
+        (["--host", "no.such.host.invalid"], "cannot listen on no.such.host.invalid"),
+        (["--host", "a" * 70], "cannot listen on"),
+        (["--host", "a..b"], "cannot listen on"),
+        (["--spool", "FILE"], "cannot be the spool: Not a directory; name a local folder"),
+        (["--spool", "FILE/below"], "cannot be the spool: Not a directory"),
+        (["--spool", "x" * 300], "cannot be the spool: File name too long"),
+    ],
+)
+def test_a_wrong_option_is_named(
+    options: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("FILE").touch()
+    assert main(["serve", "--source", "web", "--lake", "lake", *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_key_with_odd_characters_is_quoted(capsys: pytest.CaptureFixture[str]) -> None:
+    show.listening(Ready(url="http://127.0.0.1:8400", write_key="a b'$x"))
+    (line,) = (one for one in capsys.readouterr().out.splitlines() if one.startswith("try: "))
+    assert shlex.split(line)[1:4] == ["curl", "-u", "a b'$x:"]

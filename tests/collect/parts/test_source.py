@@ -1,11 +1,13 @@
 """A source's own file, its people, its settings."""
 
+import json
 import os
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
 
-from eventlake.collect.keys import Gate
+from eventlake.collect.keys import Gate, basic_user, check_key
 from eventlake.collect.source import Watched, archive_folder, people, settings_for, source_gate
 from eventlake.errors import InvalidSettings
 from eventlake.ledger import Ledger
@@ -79,3 +81,27 @@ def test_a_suppression_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"u1\n\xff\xfe\n")
     with pytest.raises(InvalidSettings, match=r"people\.txt is not UTF-8"):
         people(path)
+
+
+BAD_KEYS = ["a:b", "", "schlüssel", "a\nb", "a\tb", "\udcff", "x" * 257, "\x7f"]
+
+
+@pytest.mark.parametrize("key", BAD_KEYS)
+def test_a_key_that_nobody_can_send_is_refused(key: str) -> None:
+    with pytest.raises(InvalidSettings, match=r"of --write-key cannot be sent as Basic user"):
+        check_key(key, "--write-key")
+
+
+@pytest.mark.parametrize("key", ["k", "a b", "x" * 256, "!\"#$%&'()*+,-./;<=>?@[]^_`{|}~\\"])
+def test_a_key_of_printable_characters_is_good(key: str) -> None:
+    check_key(key, "--write-key")
+    assert basic_user(b"Basic " + b64encode(f"{key}:".encode())) == key
+
+
+@pytest.mark.parametrize("key", ["a:b", "schlüssel"])
+def test_a_key_in_the_file_that_nobody_can_send_is_refused(tmp_path: Path, key: str) -> None:
+    path = tmp_path / "source.json"
+    path.write_text(json.dumps({"write_key": key}))
+    with pytest.raises(InvalidSettings, match=r"source\.json cannot be sent as Basic user"):
+        source_gate(path)
+    assert source_gate(path, "given") == Gate("given")

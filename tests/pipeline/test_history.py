@@ -1,0 +1,95 @@
+"""What a sync costs does not depend on how many there were before it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests import lakes
+from tests.aws.moto import Aws, aws
+from tests.aws.proxy import Proxy, proxy
+
+from eventlake.api import open_lake
+from eventlake.ledger import Ledger
+from eventlake.ledger.commits import KEPT_SNAPSHOTS, SNAPSHOT_EVERY
+from eventlake.model.lake import AwsSettings
+from eventlake.pipeline.merge_ids import MERGE
+from eventlake.stores import Disk
+
+__all__ = ["aws", "proxy"]
+
+START = 1_793_491_200
+FIVE_MINUTES = 300
+
+
+def log(folder: Path, number: int, events: int = 8) -> Path:
+    """The events of five minutes; the last of them comes again five minutes later."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{number:05d}.jsonl"
+    ids = [f"{number}-{n}" for n in range(events)] + [f"{number - 1}-{events - 1}"]
+    lines = (
+        {
+            "type": "track",
+            "event": f"Event {n % 2}",
+            "messageId": identity,
+            "receivedAt": _iso(START + number * FIVE_MINUTES + n),
+        }
+        for n, identity in enumerate(ids)
+    )
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def _iso(seconds: int) -> str:
+    days, rest = divmod(seconds - START, 86_400)
+    return f"2026-11-{1 + days:02d}T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}Z"
+
+
+def test_three_hundred_syncs_leave_a_small_state(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    duplicates = 0
+    for number in range(300):
+        result = lakes.load([log(tmp_path / "raw", number)], lake)
+        assert result.status == "finished"
+        duplicates += result.counts.duplicates
+    assert duplicates == 299, "an id is known whichever file of the index it is in by now"
+    ledger = Ledger(Disk(str(lake)), "web")
+    state = ledger.state()
+    assert len(state.ids) <= 3 * MERGE  # rather than 300
+    _, snapshots = ledger.store.names(f"{ledger.path}/snapshots")
+    assert len(snapshots) == KEPT_SNAPSHOTS
+    assert state.sequence - int(snapshots[-1][:12]) < SNAPSHOT_EVERY
+    assert len(state.manifests) < 10
+    assert len(ledger.store.read(f"{ledger.path}/snapshots/{snapshots[-1]}")) < 100_000
+    everything = sorted((tmp_path / "raw").iterdir())
+    assert lakes.load(everything, lake).already_loaded == 300
+    assert sum(table.rows for table in open_lake(lake).tables()) == 300 * 8 + 1
+    assert open_lake(lake).verify("web").problems == ()
+
+
+def test_a_sync_in_a_bucket_makes_as_many_requests_as_long_ago(
+    aws: Aws, proxy: Proxy, tmp_path: Path
+) -> None:
+    """Over as many syncs as there are between two snapshots."""
+    lake: AwsSettings = aws.settings(catalog="files")
+    requests = []
+    for number in range(3 * SNAPSHOT_EVERY):
+        proxy.calls.clear()
+        assert lakes.load([log(tmp_path / "raw", number)], lake).status == "finished"
+        requests.append(len(proxy.calls))
+    first, last = requests[SNAPSHOT_EVERY : 2 * SNAPSHOT_EVERY], requests[2 * SNAPSHOT_EVERY :]
+    assert sum(last) <= 1.3 * sum(first), (first, last)
+    assert max(requests) < 250, requests
+
+
+def test_index_files_that_were_merged_go_after_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = tmp_path / "lake"
+    index = lake / "segment-data/ledger/web/ids"
+    for number in range(MERGE + 1):
+        lakes.load([log(tmp_path / "raw", number)], lake)
+    assert len(list(index.iterdir())) == MERGE + 2, "a run planned before may still read them"
+    monkeypatch.setattr("eventlake.pipeline.plan.RETIRED_FOR", 0.0)
+    lakes.load([log(tmp_path / "raw", MERGE + 1)], lake)
+    assert len(list(index.iterdir())) == 3
+    assert open_lake(lake).verify("web").problems == ()

@@ -1,0 +1,56 @@
+"""Merging files of the message-id index."""
+
+from pathlib import Path
+
+import numpy as np
+
+from eventlake.kernels.dedupe import Ids, hash_ids
+from eventlake.model.commit import IdFile
+from eventlake.pipeline.dedupe import read_ids, write_ids
+from eventlake.pipeline.merge_ids import MAX_ROWS, MERGE, WEEK, merge_ids, plan_merges
+from eventlake.stores import Disk
+
+
+def file(number: int, rows: int = 10, first: int = 0, last: int = 0) -> IdFile:
+    return IdFile(path=f"ids/{number}", rows=rows, first=first, last=last)
+
+
+def test_few_files_stay_as_they_are() -> None:
+    assert plan_merges([file(number) for number in range(MERGE - 1)]) == ()
+
+
+def test_many_files_of_one_size_are_merged() -> None:
+    files = [file(number) for number in range(MERGE + 3)]
+    assert plan_merges(files) == (tuple(files[:MERGE]),)
+
+
+def test_sizes_are_merged_apart() -> None:
+    small = [file(number, rows=10) for number in range(MERGE - 1)]
+    large = [file(100 + number, rows=700) for number in range(MERGE)]
+    assert plan_merges([*small, *large]) == (tuple(large),)
+
+
+def test_weeks_are_merged_apart_and_files_of_several_weeks_never() -> None:
+    one = [file(number, first=5, last=WEEK - 1) for number in range(MERGE - 1)]
+    next_week = [file(50 + number, first=WEEK, last=WEEK + 5) for number in range(MERGE)]
+    wide = [file(100 + number, first=0, last=3 * WEEK) for number in range(MERGE)]
+    assert plan_merges([*one, *next_week, *wide]) == (tuple(next_week),)
+
+
+def test_what_does_not_fit_into_memory_stays() -> None:
+    assert plan_merges([file(number, rows=MAX_ROWS // 4) for number in range(MERGE)]) == ()
+
+
+def test_a_merged_file_has_all_ids_in_order(tmp_path: Path) -> None:
+    store = Disk(str(tmp_path))
+    files = []
+    for number in range(3):
+        high, low = hash_ids(f"{number}-{n}" for n in range(50))
+        write_ids(store, f"ids/{number}", Ids(high, low, np.arange(50) + 100 * number))
+        files.append(file(number, 50, 100 * number, 100 * number + 49))
+    (merge,) = merge_ids(store, "segment-stage/7", "web", "7", [files])
+    assert merge.replaces == ("ids/0", "ids/1", "ids/2")
+    assert (merge.file.rows, merge.file.first, merge.file.last) == (150, 0, 249)
+    found = read_ids(store, merge.file.staged)
+    assert sorted(found.received.tolist()) == [100 * a + b for a in range(3) for b in range(50)]
+    assert (np.diff(found.high) >= 0).all()
