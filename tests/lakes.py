@@ -15,14 +15,15 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import eventlake.api
 import eventlake.cli.main
-from eventlake.api import LoadResult, open_lake
+import eventlake.services.load
 from eventlake.model.lake import AwsSettings
 from eventlake.model.settings import SourceSettings
 from eventlake.ports import Progress, Silent
 from eventlake.runners.local import LocalRunner
 from eventlake.sample import SampleSpec, make_sample
+from eventlake.services.load import LoadResult
+from eventlake.services.read import open_lake
 from tests.aws.copies import copied
 from tests.processes import Ran, finish, start
 
@@ -81,10 +82,9 @@ def load(
     **options: Any,
 ) -> LoadResult:
     """A load like any other, by default without Spark."""
-    with patch.object(eventlake.api, "LocalRunner", runner):
-        return eventlake.api.load(
-            paths, lake=lake, settings=settings, progress=progress, master=master, **options
-        )
+    return eventlake.services.load.load(
+        paths, lake=lake, settings=settings, progress=progress, spark=runner(master), **options
+    )
 
 
 @dataclass
@@ -120,7 +120,7 @@ def _command(arguments: list[str], told: Path, progress: Progress | None) -> Non
 
     with (
         patch.object(main, "progress", listening),
-        patch.object(eventlake.api, "LocalRunner", Inline),
+        patch.object(eventlake.services.load, "LocalRunner", Inline),
         told.with_suffix(".out").open("w") as out,
         told.with_suffix(".err").open("w") as err,
         patch("sys.stdout", out),

@@ -12,11 +12,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from eventlake.adoption import adopt
-    from eventlake.api import Lake, LoadResult, load, open_lake, sync
-    from eventlake.checks import check
     from eventlake.errors import EventLakeError
     from eventlake.model.settings import SourceSettings, source_settings
+    from eventlake.services.adopt import adopt
+    from eventlake.services.check import check
+    from eventlake.services.load import LoadResult, load, sync
+    from eventlake.services.read import Lake, open_lake
+    from eventlake.services.repair import repair
 
 __all__ = [
     "EventLakeError",
@@ -27,14 +29,18 @@ __all__ = [
     "check",
     "load",
     "open_lake",
+    "repair",
     "source_settings",
     "sync",
 ]
 
 _HOMES = {
-    "adopt": "eventlake.adoption",
-    "check": "eventlake.checks",
+    "adopt": "eventlake.services.adopt",
+    "check": "eventlake.services.check",
     "EventLakeError": "eventlake.errors",
+    "Lake": "eventlake.services.read",
+    "open_lake": "eventlake.services.read",
+    "repair": "eventlake.services.repair",
     "SourceSettings": "eventlake.model.settings",
     "source_settings": "eventlake.model.settings",
 }
@@ -44,4 +50,4 @@ def __getattr__(name: str) -> Any:
     """Imported when first asked for: `eventlake --help` needs none of it."""
     if name not in __all__:
         raise AttributeError(f"module 'eventlake' has no attribute {name!r}")
-    return getattr(import_module(_HOMES.get(name, "eventlake.api")), name)
+    return getattr(import_module(_HOMES.get(name, "eventlake.services.load")), name)

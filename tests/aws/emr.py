@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import IO, Any
 from unittest.mock import patch
 
-import eventlake.api
 import eventlake.job
-from eventlake.api import LoadResult
+import eventlake.services.load
 from eventlake.job import Wanted
 from eventlake.ledger import lease_path
 from eventlake.model.lake import AwsSettings
 from eventlake.model.settings import SourceSettings
 from eventlake.ports import Progress, Silent
+from eventlake.services.load import LoadResult
 from eventlake.stores import Store
 from tests import lakes, processes
 from tests.aws.answers import Answer
@@ -156,7 +156,7 @@ class Emr:
         return self.aws.settings(catalog="files", emr_cluster_id=self.cluster)
 
     def load(self, source: str = lakes.SOURCE, **options: Any) -> LoadResult:
-        return eventlake.api.load(
+        return eventlake.services.load.load(
             [self.folder / "raw"],
             lake=options.pop("lake", self.lake),
             settings=SourceSettings(source=source),

@@ -96,7 +96,7 @@ def test_a_catalog_that_is_full_leaves_out_what_is_new(
 
 
 def eventlake_report(aws: Aws) -> list[dict[str, str]]:
-    from eventlake.api import open_lake
+    from eventlake.services.read import open_lake
 
     lines = open_lake(aws.settings()).reports("web")
     last = max(line["run_id"] for line in lines)

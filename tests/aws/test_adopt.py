@@ -7,10 +7,11 @@ from unittest.mock import patch
 
 import pytest
 
-import eventlake.api
-from eventlake.adoption import adopt
-from eventlake.api import open_lake, sync
+import eventlake.services.load
 from eventlake.errors import InvalidSettings
+from eventlake.services.adopt import adopt
+from eventlake.services.load import sync
+from eventlake.services.read import open_lake
 from tests import lakes
 from tests.aws.moto import Aws
 from tests.aws.proxy import Proxy
@@ -47,7 +48,7 @@ def adopted(lake: SegmentLake, **changes: Any) -> Any:
 
 
 def synced(lake: SegmentLake) -> Any:
-    with patch.object(eventlake.api, "LocalRunner", lakes.Inline):
+    with patch.object(eventlake.services.load, "LocalRunner", lakes.Inline):
         return sync("ios-prod", lake=lake.aws.settings())
 
 

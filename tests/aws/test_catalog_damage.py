@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from eventlake.api import LoadResult, open_lake
 from eventlake.model.lake import AwsSettings
 from eventlake.model.settings import source_settings
-from eventlake.repair import repair
+from eventlake.services.load import LoadResult
+from eventlake.services.read import open_lake
+from eventlake.services.repair import repair
 from tests import lakes
 from tests.aws.moto import Aws
 from tests.faults.test_names import events

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlake.checks import check
+from eventlake.services.check import check
 from tests import processes
 from tests.aws.emr import Steps, make_cluster
 from tests.aws.moto import Aws

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-import eventlake.api
+import eventlake.services.load
 from tests import lakes, processes
 from tests.aws.moto import Aws
 from tests.aws.proxy import Proxy
@@ -50,11 +50,11 @@ def test_from_a_request_to_a_table(aws: Aws, lake: Path, spool: tuple[str, str])
             assert server.post("/v1/track", event(number)).status_code == 200
         assert server.stop() == 0
     assert len(archived(aws)) == 20
-    with patch.object(eventlake.api, "LocalRunner", lakes.Inline):
-        done = eventlake.api.sync("web", lake=lake)
+    with patch.object(eventlake.services.load, "LocalRunner", lakes.Inline):
+        done = eventlake.services.load.sync("web", lake=lake)
     assert (done.status, done.counts.landed) == ("finished", 20)
-    with patch.object(eventlake.api, "LocalRunner", lakes.Inline):
-        assert eventlake.api.sync("web", lake=lake).status == "nothing"
+    with patch.object(eventlake.services.load, "LocalRunner", lakes.Inline):
+        assert eventlake.services.load.sync("web", lake=lake).status == "nothing"
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from eventlake.api import open_lake
 from eventlake.errors import Damaged, InvalidSettings
 from eventlake.lakes import open_store
 from eventlake.model.lake import AwsSettings
+from eventlake.services.read import open_lake
 from eventlake.verify import Place, verify
 from tests import lakes
 from tests.aws.moto import Aws

@@ -14,10 +14,10 @@ import pytest
 from botocore.config import Config
 
 from eventlake import aws as ours
-from eventlake.api import open_lake
 from eventlake.errors import InsufficientPermissions, InvalidSettings, Unavailable
 from eventlake.lakes import open_parts
 from eventlake.model.lake import AwsSettings
+from eventlake.services.read import open_lake
 from eventlake.stores import s3
 from tests import lakes, processes
 from tests.aws.moto import Aws, free_port

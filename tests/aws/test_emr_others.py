@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-import eventlake.api
 import eventlake.pipeline.submit
-from eventlake.api import LoadResult
+import eventlake.services.load
 from eventlake.errors import InsufficientPermissions, Internal, InvalidSettings
 from eventlake.model.lake import AwsSettings
 from eventlake.runners import package
+from eventlake.services.load import LoadResult
 from tests import lakes, processes
 from tests.aws.answers import Answer, refusal
 from tests.aws.calls import Call
@@ -56,7 +56,7 @@ class Loads:
 
     def load(self, lake: AwsSettings, **options: Any) -> LoadResult:
         given = {"lake": lake, "settings": lakes.SETTINGS, **options}
-        return eventlake.api.load([self.folder / "raw"], **given)
+        return eventlake.services.load.load([self.folder / "raw"], **given)
 
     def begin(self, lake: AwsSettings, **options: Any) -> "Future[LoadResult]":
         return self.pool.submit(self.load, lake, **options)
@@ -275,7 +275,7 @@ def test_a_temporary_cluster_needs_its_settings(loads: Loads) -> None:
         loads.load(loads.aws.settings(catalog="files"), temporary_cluster=True)
     assert clusters(loads.aws) == []
     with pytest.raises(InvalidSettings, match="this one is on disk"):
-        eventlake.api.load(
+        eventlake.services.load.load(
             [loads.folder / "raw"],
             lake=loads.folder / "lake",
             settings=lakes.SETTINGS,

@@ -14,7 +14,7 @@ from typing import Any
 import pyspark
 import pytest
 
-from eventlake.api import open_lake
+from eventlake.services.read import open_lake
 from tests import lakes, processes
 from tests.aws.emr import Steps, make_cluster, wait_for_step, write_settings
 from tests.aws.moto import Aws, free_port

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-import eventlake.api
-from eventlake.api import LoadResult
+import eventlake.services.load
 from eventlake.errors import InvalidSettings
 from eventlake.lakes import open_store
 from eventlake.model.lake import AwsSettings
+from eventlake.services.load import LoadResult
 from eventlake.verify import Place, verify
 from tests import lakes
 from tests.aws.moto import Aws
@@ -28,8 +28,8 @@ def raw(tmp_path: Path) -> list[Path]:
 
 def sync(lake: AwsSettings) -> LoadResult:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eventlake.api, "LocalRunner", lakes.Inline)
-        return eventlake.api.sync("web", lake=lake)  # type: ignore[arg-type]
+        patch.setattr(eventlake.services.load, "LocalRunner", lakes.Inline)
+        return eventlake.services.load.sync("web", lake=lake)  # type: ignore[arg-type]
 
 
 def test_a_bucket_that_was_copied_is_its_own(

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 from pyarrow.fs import FileSelector
 
-import eventlake.api
+import eventlake.services.load
 from eventlake.errors import InvalidSettings
 from eventlake.model.settings import SourceSettings
 from tests import lakes, processes
@@ -80,8 +80,8 @@ def test_from_a_request_to_the_archive_to_a_table(
         assert server.stop() == 0
     assert len(archived(azure)) == 20
     for status, landed in (("finished", 20), ("nothing", 0)):
-        with patch.object(eventlake.api, "LocalRunner", lakes.Inline):
-            done = eventlake.api.load(
+        with patch.object(eventlake.services.load, "LocalRunner", lakes.Inline):
+            done = eventlake.services.load.load(
                 [f"{azure.root}/segment-logs/web"],
                 lake=tmp_path / "lake",
                 settings=SourceSettings(source="web"),
@@ -179,9 +179,9 @@ def test_tables_are_not_landed_there_yet(azure: Azure, lake: Path, tmp_path: Pat
     assert ran.code == 2
     assert NOT_YET in ran.err
     with pytest.raises(InvalidSettings, match=NOT_YET):
-        eventlake.api.sync("web", lake=lake)
+        eventlake.services.load.sync("web", lake=lake)
     with pytest.raises(InvalidSettings, match=NOT_YET):
-        eventlake.api.open_lake(azure.root)
+        eventlake.services.read.open_lake(azure.root)
     assert azure.client().get_file_info(FileSelector(azure.container, recursive=True)) == []
 
 

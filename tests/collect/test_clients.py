@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from eventlake import api
 from eventlake.cli.main import main
 from eventlake.model.types import timestamp
+from eventlake.services import load as api
 from tests import npm
 from tests.collect.flaky import flaky
 from tests.collect.servers import KEY, archived, serving

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlake import api
+from eventlake.services import load as api
 from tests.collect.servers import KEY, archived, serving, spooled
 
 ROUNDS = 5

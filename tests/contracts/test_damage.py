@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eventlake.api import open_lake
 from eventlake.cli.main import main
 from eventlake.errors import Damaged
 from eventlake.ledger import Ledger, commits
-from eventlake.repair import repair
+from eventlake.services.read import open_lake
+from eventlake.services.repair import repair
 from eventlake.stores import Disk
 from eventlake.verify import Place, Verification, verify
 from tests import lakes
@@ -97,8 +97,8 @@ every_use = pytest.mark.parametrize("use", USES.values(), ids=USES)
 
 def sync(lake: Path) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eventlake.api.LocalRunner", lakes.Inline)
-        return lakes.eventlake.api.sync("web", lake=lake)
+        patch.setattr("eventlake.services.load.LocalRunner", lakes.Inline)
+        return lakes.eventlake.services.load.sync("web", lake=lake)
 
 
 def one(lake: Path, pattern: str) -> Path:

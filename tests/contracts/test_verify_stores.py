@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from eventlake.api import open_lake
 from eventlake.cli.main import main
 from eventlake.errors import (
     EventLakeError,
@@ -17,6 +16,7 @@ from eventlake.errors import (
     Unavailable,
 )
 from eventlake.lakes import open_store
+from eventlake.services.read import open_lake
 from eventlake.stores import Store
 from eventlake.stores.s3 import S3
 from eventlake.verify import Place, verify

@@ -14,7 +14,6 @@ from unittest.mock import patch
 
 import pytest
 
-from eventlake.api import LoadResult
 from eventlake.catalogs.files import FilesCatalog
 from eventlake.errors import Conflict
 from eventlake.ledger import Stage, is_dead, read_lease
@@ -24,6 +23,7 @@ from eventlake.model.schema import Column
 from eventlake.model.types import Type
 from eventlake.pipeline import plan
 from eventlake.ports import Progress
+from eventlake.services.load import LoadResult
 from eventlake.stores import Disk, Store
 from tests import lakes, processes
 from tests.processes import Meet

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from eventlake import repair as repair_module
-from eventlake.api import LoadResult, open_lake
 from eventlake.errors import Damaged, InvalidSettings
 from eventlake.model.settings import SourceSettings, source_settings
+from eventlake.services import repair as repair_module
+from eventlake.services.load import LoadResult
+from eventlake.services.read import open_lake
 from tests import lakes, processes
 from tests.processes import Meet
 

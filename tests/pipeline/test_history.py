@@ -8,11 +8,11 @@ from tests import lakes
 from tests.aws.moto import Aws, aws
 from tests.aws.proxy import Proxy, proxy
 
-from eventlake.api import open_lake
 from eventlake.ledger import Ledger
 from eventlake.ledger.commits import KEPT_SNAPSHOTS, SNAPSHOT_EVERY
 from eventlake.model.lake import AwsSettings
 from eventlake.pipeline.merge_ids import MERGE
+from eventlake.services.read import open_lake
 from eventlake.stores import Disk
 
 __all__ = ["aws", "proxy"]

@@ -16,9 +16,10 @@ import pytest
 import zstandard
 from tests import lakes, processes, users
 
-import eventlake.api
-from eventlake.api import LoadResult, open_lake
+import eventlake.services.load
 from eventlake.errors import InsufficientPermissions, InvalidSettings, Unavailable
+from eventlake.services.load import LoadResult
+from eventlake.services.read import open_lake
 
 
 def event(identity: str) -> dict[str, Any]:
@@ -37,8 +38,8 @@ def lines(count: int, prefix: str = "m") -> bytes:
 
 def sync(lake: Path, source: str = "web") -> LoadResult:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eventlake.api, "LocalRunner", lakes.Inline)
-        return eventlake.api.sync(source, lake=lake)
+        patch.setattr(eventlake.services.load, "LocalRunner", lakes.Inline)
+        return eventlake.services.load.sync(source, lake=lake)
 
 
 def archived(lake: Path) -> list[Path]:
@@ -270,8 +271,8 @@ def test_a_stream_that_is_empty_is_a_failure(tmp_path: Path, piped: Piped) -> No
 
 
 COMMAND = (
-    "import sys, eventlake.api, eventlake.cli.main as m; from tests.lakes import Inline;"
-    " eventlake.api.LocalRunner = Inline; sys.exit(m.main())"
+    "import sys, eventlake.services.load, eventlake.cli.main as m; from tests.lakes import Inline;"
+    " eventlake.services.load.LocalRunner = Inline; sys.exit(m.main())"
 )
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from eventlake.checks import check
 from eventlake.cli.main import main
+from eventlake.services.check import check
 from tests import users
 
 

@@ -33,7 +33,7 @@ from tests.processes import Ran
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = ("sample", "load", "tables", "schema", "query", "reports", "quarantine", "verify")
-HEAVY = ("pyspark", "pyarrow", "duckdb", "numpy", "pandas", "eventlake.api")
+HEAVY = ("pyspark", "pyarrow", "duckdb", "numpy", "pandas", "eventlake.services.load")
 
 
 class LoadResult(Value):
@@ -80,10 +80,11 @@ class FakeApi:
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     fake = FakeApi()
-    module = ModuleType("eventlake.api")
-    module.load, module.open_lake = fake.load, fake.open_lake  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "eventlake.api", module)
-    monkeypatch.setattr("eventlake.api", module, raising=False)
+    for name, function in (("load", fake.load), ("read", fake.open_lake)):
+        module = ModuleType(f"eventlake.services.{name}")
+        setattr(module, function.__name__, function)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        monkeypatch.setattr(module.__name__, module, raising=False)
     return fake
 
 
@@ -637,7 +638,7 @@ def test_a_sample_that_cannot_be_is_refused(run: Run) -> None:
 def test_verify_ends_with_1_when_something_is_wrong(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, missing: int, code: int
 ) -> None:
-    from eventlake.api import Lake
+    from eventlake.services.read import Lake
     from eventlake.verify import TableCheck, Verification
 
     check = TableCheck(table="orders", expected=5, found=5 - missing, missing=missing)
@@ -659,7 +660,7 @@ def test_verify_ends_with_1_when_something_is_wrong(
         return found
 
     (tmp_path / "segment-data/data").mkdir(parents=True)
-    monkeypatch.setattr("eventlake.api.Lake.verify", verify)
+    monkeypatch.setattr("eventlake.services.read.Lake.verify", verify)
     ran = run("verify", "--source", "web", "--lake", str(tmp_path))
     assert (ran.code, ran.err) == (code, "reading\n")
     assert ("problem: orders: 1 id is missing\n" in ran.out) is bool(missing)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from eventlake import api
-from eventlake.api import open_lake
 from eventlake.cli.main import main
 from eventlake.collect.source import settings_for
 from eventlake.errors import InvalidSettings
 from eventlake.model.settings import source_settings
+from eventlake.services import load as api
+from eventlake.services.read import open_lake
 from eventlake.stores import Disk
 from eventlake.verify import Place, verify
 from tests import lakes

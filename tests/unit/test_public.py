@@ -20,6 +20,7 @@ def test_what_is_public() -> None:
         "check",
         "load",
         "open_lake",
+        "repair",
         "source_settings",
         "sync",
     ]

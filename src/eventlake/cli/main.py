@@ -28,7 +28,7 @@ from eventlake.cli.progress import progress
 from eventlake.cli.rows import Form, objects_of, records, to_json
 
 if TYPE_CHECKING:
-    from eventlake.api import LoadResult
+    from eventlake.services.load import LoadResult
 
 EXIT_CODES = {"failed": FAILED, "partial": PARTIAL}
 
@@ -117,10 +117,10 @@ def load(
     through a pipe is kept in the lake's archive first.
     """
     settings, suppressed = source.settings(), run.suppressed()
-    from eventlake import api
+    from eventlake.services import load as service
 
     with progress(run.quiet) as steps:
-        result = api.load(
+        result = service.load(
             paths,
             lake=run.lake,
             settings=settings,
@@ -168,10 +168,10 @@ def sync(context: typer.Context, source: SourceOptions, run: RunOptions) -> None
     Options that are not given stay as the source's last load had them.
     """
     changes, suppressed = source.changes(context), run.suppressed()
-    from eventlake import api
+    from eventlake.services import load as service
 
     with progress(run.quiet) as steps:
-        result = api.sync(
+        result = service.sync(
             source.source,
             lake=run.lake,
             changes=changes,
@@ -186,7 +186,7 @@ def sync(context: typer.Context, source: SourceOptions, run: RunOptions) -> None
 @app.command()
 def tables(lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
     """Show the tables of a lake."""
-    from eventlake.api import open_lake
+    from eventlake.services.read import open_lake
 
     show.answer(open_lake(lake).tables(), as_json, show.tables)
 
@@ -198,7 +198,7 @@ def schema(
     as_json: AsJson = False,
 ) -> None:
     """Show the columns of a table and their types."""
-    from eventlake.api import open_lake
+    from eventlake.services.read import open_lake
 
     show.answer(open_lake(lake).schema(table), as_json, show.schema)
 
@@ -219,7 +219,7 @@ def query(
 
     Quote names that begin with a digit: web."2fa_enabled".
     """
-    from eventlake.api import open_lake
+    from eventlake.services.read import open_lake
 
     found = open_lake(lake).query(sql, engine=engine)
     if as_json:
@@ -231,7 +231,7 @@ def query(
 @app.command()
 def reports(source: Source, lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
     """Show what each load of a source did."""
-    from eventlake.api import open_lake
+    from eventlake.services.read import open_lake
 
     show.answer(open_lake(lake).reports(source), as_json, show.reports)
 
@@ -239,7 +239,7 @@ def reports(source: Source, lake: LakeRoot = LAKE, as_json: AsJson = False) -> N
 @app.command()
 def quarantine(source: Source, lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
     """Show the lines that were no events."""
-    from eventlake.api import open_lake
+    from eventlake.services.read import open_lake
 
     show.answer(records(open_lake(lake).quarantine(source)), as_json, show.quarantine)
 
@@ -254,7 +254,7 @@ def verify(
     doubled or in the wrong partition is named, and every table that the catalog lacks or has
     elsewhere; the exit code is 1 then.
     """
-    from eventlake.api import open_lake
+    from eventlake.services.read import open_lake
 
     found = open_lake(lake).verify(source, None if quiet else show.remark)
     if as_json:
@@ -272,7 +272,7 @@ def repair(lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
     lacks, corrects those that point elsewhere, and drops entries of tables that there are not.
     Data files are not touched. The exit code is 1 if something could not be corrected.
     """
-    from eventlake.repair import repair as repair_lake
+    from eventlake.services.repair import repair as repair_lake
 
     done = repair_lake(lake)
     show.answer(done, as_json, show.repaired)
@@ -289,7 +289,7 @@ def adopt(
     Paths, schemas and partitions stay as they are. The message ids of the last days are read from
     the tables, and the next sync appends to them.
     """
-    from eventlake.adoption import adopt as adopted
+    from eventlake.services.adopt import adopt as adopted
 
     found = adopted(source.source, lake=lake, changes=source.changes(context))
     show.answer(found, as_json, show.adopted)
@@ -303,7 +303,7 @@ def check(lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
     disk that does not exist is not made. What fails is shown with what to do, and the exit code is
     1.
     """
-    from eventlake.checks import check as checked
+    from eventlake.services.check import check as checked
 
     found = checked(lake)
     show.answer(found, as_json, show.checks)

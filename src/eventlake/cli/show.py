@@ -21,14 +21,15 @@ from eventlake.errors import InvalidSettings
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from eventlake.adoption import Adopted
-    from eventlake.api import LoadResult, TableInfo
-    from eventlake.checks import Check
     from eventlake.collect.server import Ready
     from eventlake.model.commit import Counts, TableCommit
     from eventlake.model.schema import Column
-    from eventlake.repair import Repaired
     from eventlake.sample import SampleSummary
+    from eventlake.services.adopt import Adopted
+    from eventlake.services.check import Check
+    from eventlake.services.load import LoadResult
+    from eventlake.services.read import TableInfo
+    from eventlake.services.repair import Repaired
     from eventlake.verify import TableCheck, Verification
 
 MOST_TABLES = 40

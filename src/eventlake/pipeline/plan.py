@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from eventlake.errors import InvalidSettings
 from eventlake.lake import Lake
@@ -18,25 +19,39 @@ RETIRED_FOR = 86_400.0
 """Seconds that a replaced index file stays: a run that was planned before may still read it."""
 
 
-def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[tuple[str, ...], State]:
-    """Roll committed runs forward; return the runs that died uncommitted, and the ledger's state.
+class Leftovers(NamedTuple):
+    """The runs of a source that have a stage, and the state of the ledger read after them."""
+
+    state: State
+    to_finish: dict[int, bool]
+    """The sequence of each committed run, and whether its process is dead."""
+    uncommitted: tuple[str, ...]
+    """Runs that died before their commit."""
+
+
+def find_leftovers(ledger: Ledger) -> Leftovers:
+    """Sort the runs in the stage by what became of them; writes nothing.
 
     Who is dead is found out before the ledger is read. The other way round, a run that commits in
     between and then dies would count as one that never committed, and its stage would be removed.
     The plan must start from the state that is returned: a run that only seemed dead and commits
     after it is then seen at the commit, which no longer abandons it.
     """
-    dead = {
-        run_id: is_dead(lake.store, run_id) for run_id in staged_runs(lake.store, ledger.folder)
-    }
+    store = ledger.store
+    dead = {run_id: is_dead(store, run_id) for run_id in staged_runs(store, ledger.folder)}
     state = ledger.state()
-    uncommitted = []
-    for run_id, is_gone in dead.items():
-        sequence = ledger.sequence_of(run_id, state)
-        if sequence is None:
-            if is_gone:
-                uncommitted.append(run_id)
-            continue
+    sequences = {run_id: ledger.sequence_of(run_id, state) for run_id in dead}
+    return Leftovers(
+        state,
+        {number: dead[run_id] for run_id, number in sequences.items() if number is not None},
+        tuple(run_id for run_id in dead if dead[run_id] and sequences[run_id] is None),
+    )
+
+
+def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[tuple[str, ...], State]:
+    """Roll committed runs forward; return the runs that died uncommitted, and the state."""
+    leftovers = find_leftovers(ledger)
+    for sequence, is_gone in leftovers.to_finish.items():
         commit = ledger.commit(sequence)
         if is_gone:
             finished = finish(lake, sequence, commit, progress)
@@ -44,7 +59,7 @@ def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[tuple[str, 
         else:
             # Its index files are needed now, so help it publish.
             publish(lake, sequence, commit, Problems(), progress)
-    return tuple(uncommitted), state
+    return leftovers.uncommitted, leftovers.state
 
 
 def make_plan(state: State, settings: SourceSettings, inputs: Sequence[Input]) -> Plan:

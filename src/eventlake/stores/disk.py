@@ -33,6 +33,10 @@ class Disk(Store):
         # Empty folders go with the last object in them, as they do in a bucket.
         return LocalStore(self.root, mkdir=True, automatic_cleanup=True)
 
+    @property
+    def is_there(self) -> bool:
+        return Path(self.root).is_dir()
+
     def __getstate__(self) -> dict[str, str]:
         return {"root": self.root}
 

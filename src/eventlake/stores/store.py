@@ -37,6 +37,11 @@ class Store:
     """Whether what was just written is read again from memory."""
     _store: Any
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the root exists; a folder is made by the first object in it."""
+        return True
+
     # What a disk and a bucket do each in its own way
 
     def uri(self, path: str) -> str:

@@ -25,10 +25,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         heard.update(options, source=source)
         return SimpleNamespace(status="nothing", already_loaded=0, passed_over=(), warnings=())
 
-    module = ModuleType("eventlake.api")
+    module = ModuleType("eventlake.services.load")
     module.sync = sync  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "eventlake.api", module)
-    monkeypatch.setattr("eventlake.api", module, raising=False)
+    monkeypatch.setitem(sys.modules, "eventlake.services.load", module)
+    monkeypatch.setattr("eventlake.services.load", module, raising=False)
     return heard
 
 

@@ -1,216 +1,36 @@
-"""EventLake from Python: the same words as the command line, returning values."""
+"""Look into a lake: its tables, queries over them, reports, the quarantine, a verification."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
-from pydantic import Field
 
-from eventlake import archive
-from eventlake.claims import check_claims
-from eventlake.collect.source import archive_folder, settings_for
-from eventlake.errors import EventLakeError, Internal, InvalidSettings
-from eventlake.inputs import (
-    archived_days,
-    check_source,
-    holders_of,
-    in_lake,
-    naming_streams,
-    with_streams,
-    without_logs,
-)
+from eventlake.errors import InvalidSettings
 from eventlake.lake import Lake as Parts
-from eventlake.lakes import open_cluster, open_parts, open_store
+from eventlake.lakes import open_parts
 from eventlake.ledger import Ledger, find_source, known_sources, sources
 from eventlake.ledger.files import LiveFile
 from eventlake.model import report
-from eventlake.model.commit import Commit, Counts, TableCommit
 from eventlake.model.lake import LakeSettings
 from eventlake.model.layout import LOGS, QUARANTINE, partition_path
 from eventlake.model.naming import catalog_name
 from eventlake.model.schema import Column
-from eventlake.model.settings import SourceSettings
 from eventlake.model.values import Value
 from eventlake.pipeline.chunks import QUARANTINE as REJECTED
-from eventlake.pipeline.finish import Finished
 from eventlake.pipeline.parallel import MAX_REQUESTS
-from eventlake.pipeline.plan import (
-    check_settings,
-    make_plan,
-    recover,
-    warnings,
-)
-from eventlake.pipeline.submit import submit
-from eventlake.pipeline.sync import Run
-from eventlake.pipeline.sync import sync as run_sync
-from eventlake.ports import Cluster, Progress, Silent
 from eventlake.query import QueryTable, mentioned, run_query, run_spark_query
 from eventlake.reports import read_reports, report_files
-from eventlake.runners.local import LocalRunner, log_path
+from eventlake.runners.local import LocalRunner
 from eventlake.stores import Store
 from eventlake.stores.damage import reading_parquet
 from eventlake.verify import Place, Registration, Verification, verify
-
-
-class LoadResult(Value):
-    """What a load did."""
-
-    run_id: str = ""
-    status: str
-    message: str = ""
-    source: str
-    lake: str
-    counts: Counts = Counts()
-    tables: tuple[TableCommit, ...] = ()
-    files: int = 0
-    already_loaded: int = 0
-    passed_over: tuple[str, ...] = ()
-    timings: dict[str, float] = Field(default_factory=dict)
-    report: str = ""
-    warnings: tuple[str, ...] = ()
-
-
-def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
-    paths: Sequence[str | Path],
-    *,
-    lake: str | Path,
-    settings: SourceSettings,
-    master: str = "local[*]",
-    keep_raw: bool = False,
-    suppressed: Iterable[str] = (),
-    temporary_cluster: bool = False,
-    progress: Progress | None = None,
-) -> LoadResult:
-    """Land the events of raw logs that were not loaded before: here, or on the lake's cluster."""
-    progress = progress or Silent()
-    parts = open_parts(lake, make=True)
-    cluster = open_cluster(lake, parts.store, temporary=temporary_cluster)
-    settings = settings.of_workspace(parts.workspace)
-    ledger = Ledger(parts.store, settings.folder)
-    progress.step("plan", 0, 1, 0)
-    holders = holders_of(paths, parts.store)
-    found = archive.find(paths, holders)
-    dead, state = recover(parts, ledger, progress)
-    check_claims(parts.store, settings)
-    check_settings(state, settings)
-    found = with_streams(found, parts.store, settings.folder, progress)
-    fresh = tuple(one for one in found.inputs if not state.has_loaded(one))
-    if keep_raw:
-        fresh = archive.keep(fresh, parts.store, settings.folder, holders)
-    elif cluster:
-        fresh = in_lake(fresh, parts.store, settings.folder, holders)
-    # A sync may have landed a copy whose load was killed, without knowing the original.
-    fresh = tuple(one for one in fresh if not state.has_loaded(one))
-    said: dict[str, Any] = {
-        "source": settings.source,
-        "lake": parts.store.root,
-        "files": len(fresh),
-        "already_loaded": len(found.inputs) - len(fresh),
-        "passed_over": found.passed_over,
-        "warnings": warnings(state, settings) + without_logs(found),
-    }
-    if not fresh:
-        return _nothing_to_load(found, said)
-    plan = make_plan(state, settings, fresh)
-    runner = LocalRunner(master)
-    run = Run(parts, ledger, runner, plan, progress, frozenset(suppressed), dead, holders)
-    with naming_streams(found, settings.source):
-        commit, finished = _here(run) if cluster is None else _there(run, cluster)
-    return _result(commit, finished, said, run.timings)
-
-
-def sync(  # noqa: PLR0913 - as above
-    source: str,
-    *,
-    lake: str | Path,
-    changes: Mapping[str, object] | None = None,
-    master: str = "local[*]",
-    suppressed: Iterable[str] = (),
-    temporary_cluster: bool = False,
-    progress: Progress | None = None,
-) -> LoadResult:
-    """Land what the source's archive has got since the last time.
-
-    Settings are those of the last load with `changes` on top; a first one begins from the defaults.
-    """
-    store = open_store(lake)
-    settings = settings_for(store, source, **changes or {})
-    check_source(store, settings)
-    return load(
-        archived_days(store, archive_folder(settings)),
-        lake=lake,
-        settings=settings,
-        master=master,
-        suppressed=suppressed,
-        temporary_cluster=temporary_cluster,
-        progress=progress,
-    )
-
-
-def _nothing_to_load(found: archive.Found, said: dict[str, Any]) -> LoadResult:
-    """A success when all that was asked for is loaded; a failure when there was no log at all."""
-    files = len(found.inputs)
-    if files:
-        loaded = f"{files} file{'s were' if files != 1 else ' was'} loaded before"
-        return LoadResult(status="nothing", message=f"nothing to load: {loaded}", **said)
-    if not found.without_logs:
-        return LoadResult(status="nothing", message="nothing to load: no raw logs found", **said)
-    (problem,) = without_logs(found)
-    return LoadResult(status="failed", message=problem, **{**said, "warnings": ()})
-
-
-def _here(run: Run) -> tuple[Commit, Finished]:
-    began = perf_counter()
-    run.progress.step("start", 0, 1, 0)
-    run.runner.session()
-    started = perf_counter()
-    done = _guarded(run)
-    run.timings |= {"spark_start": started - began, "total": perf_counter() - started}
-    return done
-
-
-def _there(run: Run, cluster: AbstractContextManager[Cluster]) -> tuple[Commit, Finished]:
-    began = perf_counter()
-    run.progress.step("upload", 0, 1, 0)
-    with cluster as ready:
-        done = submit(run, ready)
-    run.timings["total"] = perf_counter() - began
-    return done
-
-
-def _guarded(run: Run) -> tuple[Commit, Finished]:
-    try:
-        return run_sync(run)
-    except EventLakeError as problem:
-        if isinstance(problem, Internal):
-            raise Internal(f"{problem}; Spark's log is {log_path()}") from problem
-        raise
-
-
-def _result(
-    commit: Commit, finished: Finished, said: dict[str, Any], timings: dict[str, float]
-) -> LoadResult:
-    problem = finished.problems.first
-    return LoadResult(
-        run_id=commit.run_id,
-        status="partial" if problem else "finished",
-        message=problem[0] if problem else "",
-        counts=commit.counts,
-        tables=commit.tables,
-        timings={stage: round(seconds, 3) for stage, seconds in timings.items()},
-        report=finished.report,
-        **said | {"warnings": (*said["warnings"], *finished.notes)},
-    )
-
 
 ROOT = "segment-data"
 """The folder of all that a load writes."""
