@@ -29,6 +29,8 @@ MONEY = pa.decimal128(38, 6)
 
 SMALL = 1000
 """Rows that are read at once before their keys are known."""
+CLOSED_WINDOWS = 4
+"""How many times as many rows are read at once after a window whose keys are all known."""
 KEY_BYTES = 5
 """A key and its value have no fewer: `"":0,`."""
 MAX_CELLS = 50_000_000
@@ -83,14 +85,16 @@ def read_columns(lines: Sequence[bytes], kinds: Kinds, first: bool) -> Columns:
         window = None
         if at >= open_until and closed_rows > open_rows:
             window = _read_closed(lines[at : at + closed_rows], at, kinds)
-            open_until = at + closed_rows
+            if window is None:
+                closed_rows = min(closed_rows, CLOSED_WINDOWS * open_rows)
+                open_until = at + closed_rows
         if window is None:
             open_rows = _fitting_rows(lines[at : at + open_rows], len(kinds.of))
             window = _Window(lines[at : at + open_rows], at)
             window.read(kinds)
+            closed_rows = closed_rows or CLOSED_WINDOWS * open_rows
         windows.append(window)
         at += len(window)
-        closed_rows = max(closed_rows, 2 * len(window))
         if len(kinds.of) > MAX_PATHS or len(lines) * len(kinds.of) > MAX_CELLS:
             raise TooManyColumns
     odd = [row for window in windows for row in window.odd]
@@ -232,7 +236,8 @@ def _read_leaves(lines: Sequence[bytes], kinds: Kinds, closed: bool) -> dict[Pat
         raise _Relearnt from problem
     leaves = dict(_leaves(table))
     _learn_from_types(leaves, kinds)
-    _learn_empty(table.schema, (), kinds)
+    if not closed:
+        _learn_empty(table.schema, (), kinds)
     _learn_large_numbers(leaves, kinds)
     return leaves | _read_numbers(block, kinds)
 

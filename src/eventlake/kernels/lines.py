@@ -173,7 +173,7 @@ def _feed_zstd(frame: Any, data: bytes) -> bytes:
     return out
 
 
-_ISAL = _Codec("gzip", lambda: isal_zlib.decompressobj(wbits=31), _feed_zlib, 32 << 10)
+_ISAL = _Codec("gzip", lambda: isal_zlib.decompressobj(wbits=31), _feed_zlib, 256 << 10)
 # isal loses its way in some headers that come in two pieces.
 _ZLIB = _Codec("gzip", lambda: zlib.decompressobj(wbits=31), _feed_zlib, 32 << 10)
 # This decompressor cannot bound its output, but four bytes of input make 128 KB of it at most.
