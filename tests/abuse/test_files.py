@@ -25,7 +25,7 @@ from eventlake.verify.lines import read_lines
 
 WORKER_MB = 1500
 """What docs/operations.md says that a worker takes at most."""
-SECONDS = float(os.environ.get("EVENTLAKE_ABUSE_SECONDS", "20"))
+SECONDS = float(os.environ.get("EVENTLAKE_ABUSE_SECONDS", "10"))
 MB = 1 << 20
 Books = dict[str, int]
 
@@ -94,7 +94,7 @@ def burst(count: int, at: int, length: int) -> Iterable[bytes]:
         yield event(i, keys) + b"\n"
 
 
-@pytest.mark.parametrize("at", [0, 12_000, 50_000])
+@pytest.mark.parametrize("at", [12_000, 50_000])
 def test_a_burst_of_distinct_keys_wherever_it_is(tmp_path: Path, at: int) -> None:
     write(tmp_path, "a.jsonl", burst(60_000, at, 1500))
     books = loaded(tmp_path)
@@ -104,8 +104,8 @@ def test_a_burst_of_distinct_keys_wherever_it_is(tmp_path: Path, at: int) -> Non
 
 
 def test_keys_that_are_all_data(tmp_path: Path) -> None:
-    write(tmp_path, "a.jsonl", burst(12_000, 0, 12_000))
-    assert loaded(tmp_path)["landed"] == 12_000
+    write(tmp_path, "a.jsonl", burst(6_000, 0, 6_000))
+    assert loaded(tmp_path)["landed"] == 6_000
     assert open_lake(tmp_path / "lake").verify("web").problems == ()
 
 
@@ -122,14 +122,14 @@ def test_a_line_of_gigabytes(tmp_path: Path, packer: Callable[[], Any]) -> None:
 
 
 def test_millions_of_lines_that_are_no_events(tmp_path: Path) -> None:
-    write(tmp_path, "a.gz", packed(gzipper(), [b"1\n" * (MB // 2)] * 3))
-    assert loaded(tmp_path)["quarantined"] == 3 * MB // 2
+    write(tmp_path, "a.gz", packed(gzipper(), [b"1\n" * (MB // 2)]))
+    assert loaded(tmp_path)["quarantined"] == MB // 2
 
 
 def test_very_many_very_small_events(tmp_path: Path) -> None:
     small = b'{"type":"page","messageId":"%d","receivedAt":"2026-11-01T00:00:00Z"}\n'
-    write(tmp_path, "a.gz", packed(gzipper(), (small % n for n in range(600_000))))
-    assert loaded(tmp_path)["landed"] == 600_000
+    write(tmp_path, "a.gz", packed(gzipper(), (small % n for n in range(300_000))))
+    assert loaded(tmp_path)["landed"] == 300_000
 
 
 # Anything
@@ -138,7 +138,7 @@ def test_very_many_very_small_events(tmp_path: Path) -> None:
 def content(rng: random.Random, first: int) -> bytes:
     """Lines of all kinds; most are events."""
     lines: list[bytes] = []
-    while len(lines) < 300:
+    while len(lines) < 100:
         number = first + len(lines)
         lines += rng.choice(KINDS)(rng, number)
     end = rng.choice([b"\n", b"\n", b"\r\n"])
@@ -149,9 +149,9 @@ KINDS: list[Callable[[random.Random, int], list[bytes]]] = [
     lambda rng, n: [event(n + i) for i in range(rng.randrange(100))],
     lambda rng, n: [event(n, {rng.choice("abc"): rng.choice([1, "x", 2.5, [1], None, {}])})],
     lambda rng, n: [
-        event(n + i, {f"k{n}_{i}_{j}": j for j in range(20)}) for i in range(rng.randrange(150))
+        event(n + i, {f"k{n}_{i}_{j}": j for j in range(20)}) for i in range(rng.randrange(60))
     ],
-    lambda rng, n: [event(n, {f"wide {j}": j for j in range(rng.randrange(30_000))})],
+    lambda rng, n: [event(n, {f"wide {j}": j for j in range(rng.randrange(3000))})],
     lambda rng, n: [b'{"a":' * rng.randrange(300) + b"1" + b"}" * rng.randrange(300)],
     lambda rng, n: [event(n, {"x": "y" * rng.randrange(3 * MB)})],
     lambda rng, n: [b" " * rng.randrange(3 * MB), b"\t", b""],

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from eventlake.kernels.awkward import OddLine, Sparse, Unreadable, cut
-from eventlake.kernels.jsontext import MAX_LEVELS, TooDeep, decode, encode, flatten
+from eventlake.kernels.jsontext import MAX_LEVELS, TooDeep, decode, encode, flatten, skim
 from eventlake.kernels.kinds import ARROW_TYPES, FAITHFUL, Kind, Kinds, nested_schema
 from eventlake.model.naming import Path
 
@@ -41,7 +41,7 @@ MAX_PATHS = 4000
 """Columns that lines are read into; keys that are data are more."""
 MAX_ODD_LINES = 20
 """Past so many lines that only Python can read, it reads all of them."""
-MAX_READS = 300
+MAX_READS = 100
 """How often a window is read again since a kind has changed, before Python reads the lines."""
 
 Dense = dict[Path, tuple[Kind, pa.Array]]
@@ -147,7 +147,10 @@ class _Window:
 
     def read(self, kinds: Kinds) -> None:
         """Read the lines, and again as long as that teaches something: kinds only widen."""
-        for _ in range(MAX_READS):
+        for turn in range(MAX_READS):
+            # To read keys that are data takes seconds: look for them before it is done again.
+            if not self.closed and (kinds.crowded if turn == 0 else turn == 1):
+                self._count_paths(kinds)
             try:
                 whole, self.sparse = cut(self.lines, kinds.awkward)
                 leaves = _read_leaves(whole, kinds, self.closed)
@@ -162,6 +165,13 @@ class _Window:
                 self.dense = {path: (kinds.of[path], array) for path, array in leaves.items()}
                 return
         raise Unreadable
+
+    def _count_paths(self, kinds: Kinds) -> None:
+        paths = set(kinds.of)
+        for line in self.lines:
+            paths.update(path for path, _ in flatten(skim(line)))
+            if len(paths) > MAX_PATHS:
+                raise TooManyColumns
 
 
 def _join_dense(windows: list[_Window]) -> Dense:

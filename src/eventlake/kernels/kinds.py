@@ -44,6 +44,8 @@ class Kinds:
     of: dict[Path, Kind] = field(default_factory=dict)
     empty: dict[Path, pa.DataType] = field(default_factory=dict)
     """Paths that have only been null, or an object without keys, and their Arrow types."""
+    crowded: bool = False
+    """Whether the last lines had too many paths for columns."""
     spelled: Callable[[Path], bool] = lambda _: False
     """Whether a number at this path must keep its spelling, since it may have to be rescued."""
 

@@ -74,11 +74,12 @@ def _parse(lines: Sequence[bytes], kinds: Kinds) -> Parsed:
         block = lines if not odd else [lines[at] for at in fast]
         dense, sparse, left_out = read_columns(block, kinds, not before)
         odd += [fast[row] for row in left_out]
+        kinds.crowded = False
     except Unreadable:
         dense, sparse, odd = {}, defaultdict(list), list(range(len(lines)))
     except TooManyColumns:
         dense, sparse, odd = {}, defaultdict(list), list(range(len(lines)))
-        kinds.of = before
+        kinds.of, kinds.crowded = before, True
     odd.sort()
     fast = sorted(set(range(len(lines))).difference(odd)) if odd else fast
     _read_slowly([lines[at] for at in odd], len(fast), sparse)
