@@ -103,8 +103,9 @@ def _place_loose(
 ) -> None:
     """Values that travelled loose into their columns, if these were made."""
     found: defaultdict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    columns = schema.types  # made anew each time
     for row, (path, text, column) in _entries(array):
-        if column in schema.types:
+        if column in columns:
             found[column, path].append((row, text))
         else:
             rescues.by_row[row].append((path, text))
