@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from eventlake.kernels.awkward import OddLine, Sparse, Unreadable, cut
-from eventlake.kernels.jsontext import MAX_LEVELS, TooDeep, decode, encode, flatten, skim
+from eventlake.kernels.awkward import OddLine, Sparse, Unreadable, array_texts, cut
+from eventlake.kernels.jsontext import MAX_LEVELS, TooDeep, decode, flatten, skim
 from eventlake.kernels.kinds import ARROW_TYPES, FAITHFUL, Kind, Kinds, nested_schema
 from eventlake.model.naming import Path
 
@@ -200,7 +200,7 @@ def _travelling(kind: Kind, array: pa.Array) -> tuple[Kind, pa.Array]:
     """A path's values as they leave the parser."""
     if kind is Kind.NUMBER:
         array = _narrowed(array)
-    return (Kind.JSON, _array_texts(array)) if kind is Kind.STRINGS else (kind, array)
+    return (Kind.JSON, array_texts(array)) if kind is Kind.STRINGS else (kind, array)
 
 
 def _join_arrays(parts: list[tuple[int, pa.Array]], rows: int) -> pa.Array:
@@ -250,21 +250,6 @@ def _read_leaves(lines: Sequence[bytes], kinds: Kinds, closed: bool) -> dict[Pat
         _learn_empty(table.schema, (), kinds)
     _learn_large_numbers(leaves, kinds)
     return leaves | _read_numbers(block, kinds)
-
-
-def _array_texts(arrays: pa.ListArray) -> pa.StringArray:
-    """Arrays of strings as compact JSON."""
-    distinct = arrays.flatten().dictionary_encode()
-    quoted = pa.array([encode(text) for text in distinct.dictionary.to_pylist()], pa.string())
-    if distinct.null_count:
-        quoted = pa.concat_arrays([quoted, pa.array(["null"])])
-    items = quoted.take(distinct.indices.fill_null(len(distinct.dictionary)))
-    # Arrow leaves the items of absent arrays out of `flatten`, and so do these offsets.
-    sizes = pc.list_value_length(arrays).fill_null(0)
-    offsets = np.concatenate([[0], np.cumsum(sizes.to_numpy(zero_copy_only=False))])
-    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items)
-    texts = pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
-    return pc.if_else(arrays.is_valid(), texts, pa.scalar(None, pa.string()))
 
 
 def _read_json(block: pa.Buffer, schema: pa.Schema, others: str = "infer") -> pa.Table:
