@@ -241,6 +241,20 @@ def test_plain_and_zstd_files(lake: Lake) -> None:
     assert lake.verify().ok
 
 
+def test_a_zstd_file_that_begins_with_a_frame_to_skip(lake: Lake) -> None:
+    """As pzstd writes them: before each frame one that says how long it is."""
+    frames = [zstandard.compress(line(i) + b"\n") for i in "ab"]
+    packed = b"".join(
+        (0x184D2A50).to_bytes(4, "little")
+        + (4).to_bytes(4, "little")
+        + len(frame).to_bytes(4, "little")
+        + frame
+        for frame in frames
+    )
+    lake.commit(lake.archive("1.zst", packed), map(Row, "ab"))
+    assert lake.verify().ok
+
+
 def test_a_source_is_known_by_its_slug_or_its_id(lake: Lake) -> None:
     lake.commit(lake.gz(line("a")), [Row("a")])
     assert verify(lake.place, "src1").ok

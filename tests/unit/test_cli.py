@@ -291,7 +291,7 @@ def test_load_passes_on_what_was_asked(run: Run, api: FakeApi, tmp_path: Path) -
         ),
         "master": "local[1]",
         "keep_raw": True,
-        "suppressed": ["u1", "u2"],
+        "suppressed": ["  u2 ", "u1"],
         "temporary_cluster": True,
     }
 

@@ -98,9 +98,12 @@ class Watched:
 
 
 def people(path: Path) -> frozenset[str]:
-    """The user ids of a suppression file, one a line."""
+    """The user ids of a suppression file, one a line, exactly as they are written there.
+
+    Spaces and every other character count: only `\\n` and `\\r\\n` end a line.
+    """
     try:
-        lines = path.read_text("utf-8-sig").splitlines()
+        text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InvalidSettings(f"{path} is not UTF-8: it should have one user id a line") from None
-    return frozenset(line.strip() for line in lines if line.strip())
+    return frozenset(line.removesuffix("\r") for line in text.split("\n")) - {""}

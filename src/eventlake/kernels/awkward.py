@@ -7,7 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eventlake.kernels.jsontext import (
     MAX_LEVELS,
@@ -158,3 +160,18 @@ def tree(leaves: dict[Path, Any]) -> dict[str, Any]:
             node = node.setdefault(key, {})
         node[path[-1]] = value
     return root
+
+
+def array_texts(arrays: pa.ListArray) -> pa.StringArray:
+    """Arrays of strings as compact JSON."""
+    distinct = arrays.flatten().dictionary_encode()
+    quoted = pa.array([encode(text) for text in distinct.dictionary.to_pylist()], pa.string())
+    if distinct.null_count:
+        quoted = pa.concat_arrays([quoted, pa.array(["null"])])
+    items = quoted.take(distinct.indices.fill_null(len(distinct.dictionary)))
+    # Arrow leaves the items of absent arrays out of `flatten`, and so do these offsets.
+    sizes = pc.list_value_length(arrays).fill_null(0)
+    offsets = np.concatenate([[0], np.cumsum(sizes.to_numpy(zero_copy_only=False))])
+    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items)
+    texts = pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
+    return pc.if_else(arrays.is_valid(), texts, pa.scalar(None, pa.string()))

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eventlake.kernels.dense import EXACT, MONEY
 from eventlake.kernels.jsontext import decode, encode
-from eventlake.kernels.parse import EXACT, MONEY, Kind
+from eventlake.kernels.kinds import Kind
 from eventlake.kernels.times import MICROS, all_times, parse_times
 from eventlake.model import types
 from eventlake.model.types import Cast, Type, timestamp_like

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventlake.kernels.cast import ARROW, cast_column, json_text, observe_column, observe_text
-from eventlake.kernels.parse import Kind, Kinds, Parsed, parse
+from eventlake.kernels.kinds import Kind, Kinds
+from eventlake.kernels.parse import Parsed, parse
 from eventlake.kernels.times import MICROS, as_micros
 from eventlake.model.layout import DatePartition
 from eventlake.model.naming import RESCUED, Call, Leaf, Naming, Path, leaf
@@ -24,6 +25,7 @@ RESCUE = "rescue"
 LOOSE = "loose"
 """Another, of values whose columns are too many to be made here: `[[path, text, column], …]`."""
 MAX_SPARSE = 500
+MAX_STRINGS = 20_000
 RECEIVED = "received_at"
 
 _KNOWN_NUMBERS = (Type.DECIMAL, Type.STRING)
@@ -126,7 +128,7 @@ class Rescues:
 
 
 def build_chunk(lines: Sequence[bytes], received: np.ndarray, reader: TableReader) -> Chunk:
-    """The lines of a table as a chunk, in their order; may raise `TooDeep`."""
+    """The lines of a table as a chunk, in their order; may raise `TooDeep` or `TooWide`."""
     parsed = _parse_uncrowded(lines, reader)
     rescues, loose = Rescues(), Loose()
     physicals = [*_dense(parsed, reader), *_sparse(parsed, reader, rescues, loose)]
@@ -136,7 +138,8 @@ def build_chunk(lines: Sequence[bytes], received: np.ndarray, reader: TableReade
     ]
     loose.settle(rescues)
     batch = _batch(physicals, {RESCUE: rescues.by_row, LOOSE: loose.by_row()}, len(lines))
-    return Chunk(batch, [*_seen(physicals, reader), *loose.seen()])
+    new = (one for one in loose.seen() if one.column not in reader.known)
+    return Chunk(batch, [*_seen(physicals, reader), *new])
 
 
 def _received(received: np.ndarray, reader: TableReader) -> Physical:
@@ -195,7 +198,7 @@ def _sparse(
         new = target.column not in reader.known and target.column not in reader.reserved
         if new and reader.room <= 0:
             rescues.add_sparse(target, placed)  # no need to make a column first
-        elif new and crowd and target.column not in made:
+        elif crowd and target.column not in made and target.column not in reader.reserved:
             loose.add(target, placed)
         else:
             yield Physical(target, Kind.JSON, scatter(placed, parsed.rows))
@@ -328,5 +331,7 @@ def _seen(physicals: list[Physical], reader: TableReader) -> list[Seen]:
     ]
     seen = [Seen(p.leaf.column, observe_column(p.kind, p.array), p.leaf.rank) for p in told]
     strings = {one.column for one in seen if one.type is Type.STRING}
+    if len(reader.strings) > MAX_STRINGS:
+        reader.strings.clear()  # to say a thing again does no harm
     reader.strings |= {p.leaf.path for p in told if p.leaf.column in strings}
     return seen

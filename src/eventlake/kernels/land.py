@@ -22,7 +22,7 @@ from eventlake.kernels.chunk import (
     scatter,
 )
 from eventlake.kernels.jsontext import encode
-from eventlake.kernels.parse import Kind
+from eventlake.kernels.kinds import Kind
 from eventlake.kernels.times import as_micros
 from eventlake.model.naming import RESCUED, Leaf
 from eventlake.model.schema import Column, TableSchema
@@ -57,6 +57,9 @@ def land(parts: Iterable[Part], schema: TableSchema, added: int = 0) -> Rows:
 
 
 def _land_part(part: Part, schema: TableSchema) -> Rows:
+    if 2 * part.keep.sum() < len(part.keep):  # do not make cells of rows that do not land
+        batch = part.batch.filter(pa.array(part.keep))
+        part = Part(batch, np.ones(len(batch), bool))
     claims, rescues = _claims(part.batch, schema)
     rows = len(part.batch)
     columns = [column for column in schema.columns if column.name != RESCUED]
@@ -100,8 +103,9 @@ def _place_loose(
 ) -> None:
     """Values that travelled loose into their columns, if these were made."""
     found: defaultdict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    columns = schema.types  # made anew each time
     for row, (path, text, column) in _entries(array):
-        if column in schema.types:
+        if column in columns:
             found[column, path].append((row, text))
         else:
             rescues.by_row[row].append((path, text))

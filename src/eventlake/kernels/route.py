@@ -14,6 +14,8 @@ from eventlake.model.naming import Call, Naming, catalog_name, table_name
 from eventlake.model.types import Json, Num, plain, timestamp
 
 MAX_LINE = 1 << 20
+EVENT_BYTES = 256
+"""About what an event takes in memory beside its line."""
 LINE_BITS = 40
 """A place is a file's number and a line's, in one integer that sorts as the two do."""
 
@@ -84,6 +86,7 @@ class Pile:
     call: Call
     events: list[Event] = field(default_factory=list)
     bytes: int = 0
+    """What they take in memory."""
 
     def take(self) -> list[Event]:
         """All the events; none are left."""
@@ -152,7 +155,7 @@ class Router:
                 self._set_aside(routing, line, place)
             else:
                 way.events.append(event)
-                way.bytes += len(line)
+                way.bytes += len(line) + EVENT_BYTES
 
     def _way(self, kind: str, event: str | None) -> Pile | str | None:
         """The pile of a table, the name of a table that is skipped, or None for no event."""

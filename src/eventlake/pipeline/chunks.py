@@ -1,7 +1,7 @@
 """Chunks on their way through the stage: where each lies, and what is told of it."""
 
 import uuid
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +16,7 @@ from eventlake.archive import readable
 from eventlake.kernels.chunk import Seen, TableReader, add_seen, build_chunk
 from eventlake.kernels.dedupe import hash_ids
 from eventlake.kernels.jsontext import TooDeep
+from eventlake.kernels.parse import MAX_SLOW_BYTES, TooWide
 from eventlake.kernels.route import LINE_BITS, Event, Rejected, split_deep
 from eventlake.model.naming import Call
 from eventlake.model.schema import budget_used, new_table
@@ -24,6 +25,14 @@ from eventlake.model.types import Type
 from eventlake.stores import Range, Store
 
 BUFFER = 256 << 10
+MAX_ROWS = 25_000
+"""Rows of a chunk: to land it takes a cell for each of them in every column of its table."""
+WRITE_BYTES = 64 << 20
+"""Bytes of chunks that wait to be written together."""
+MAX_SEEN = 50_000
+"""New columns that a task remembers; keys that are data are more."""
+MAX_REJECTED = 50_000
+"""Lines that are no events which a task holds, however short they are."""
 SPLIT = 4 << 20
 """A larger chunk is cut by partition, so that a writer need not read what it does not write."""
 
@@ -93,16 +102,25 @@ class Spill(msgspec.Struct):
     size: int
 
 
+class SeenPart(msgspec.Struct):
+    """Where columns of a table are told of that were too many for a task's result."""
+
+    table: str
+    object: str
+
+
 class ReadResult(msgspec.Struct):
     """What one task found."""
 
     chunks: list[ChunkMeta] = []
     spills: list[Spill] = []
     seen: dict[str, list[Seen]] = {}
-    """What each table's chunks, all together, tell of new columns."""
+    """What each table's chunks, all together, tell of the first of its new columns."""
     ids: list[IdPart] = []
     quarantine: list[str] = []
     quarantined: int = 0
+    seen_more: list[SeenPart] = []
+    """Where the others are told of, when keys are data and there is no room for them all."""
     aside: list[tuple[str, Call, int, int]] = []
     """Tables with how many of their events were suppressed and skipped."""
 
@@ -140,16 +158,26 @@ class Chunks:
     """Lines that are no events after all, or never were."""
     seen: defaultdict[str, dict[str, Seen]] = field(default_factory=lambda: defaultdict(dict))
     result: ReadResult = field(default_factory=ReadResult)
+    _held: int = 0
+    """How many columns were seen of all tables."""
 
     def __post_init__(self) -> None:
         for reader in _readers(self.job.run_id).values():
             reader.strings.clear()  # a task's result must not lean on another's
 
     def add(self, piles: Iterable[tuple[str, Call, list[Event]]]) -> None:
-        """Make chunks of tables' events; all of them go into one object."""
-        built = [one for table, call, events in piles for one in self._built(table, call, events)]
-        if not built:
-            return
+        """Make chunks of tables' events; as many as fit in memory go into one object."""
+        waiting: list[_Built] = []
+        for table, call, events in piles:
+            for one in self._built(table, call, events):
+                waiting.append(one)
+                if sum(built.memory for built in waiting) > WRITE_BYTES:
+                    self._write(waiting)
+                    waiting = []
+        if waiting:
+            self._write(waiting)
+
+    def _write(self, built: list["_Built"]) -> None:
         first = len(self.result.chunks)
         rows = sum(len(one.received) for one in built)
         name = f"{self.job.stage}/read/{self.number:06d}-{uuid.uuid4().hex}-{rows}.chunks"
@@ -165,7 +193,8 @@ class Chunks:
 
     def reject(self, above: int) -> None:
         """Write down the lines that are no events, once they are more than so many bytes."""
-        if sum(len(one.raw) for one in self.rejected) + bool(self.rejected) <= above:
+        few = len(self.rejected) <= min(above, MAX_REJECTED)
+        if few and sum(len(one.raw) for one in self.rejected) <= above:
             return
         name = f"{self.job.stage}/quarantine/{self.number:06d}-{uuid.uuid4().hex}.parquet"
         sink = pa.BufferOutputStream()
@@ -177,25 +206,55 @@ class Chunks:
 
     def done(self) -> ReadResult:
         self.reject(0)
+        for table in self.seen:
+            self._shed(table)
         self.result.seen = {table: list(found.values()) for table, found in self.seen.items()}
         return self.result
 
     def _built(self, table: str, call: Call, events: list[Event]) -> Iterator["_Built"]:
         reader = self._reader(table, call)
-        while events:
-            lines, ids, moments, places = zip(*events, strict=True)
+        parts = deque(_split(events, -(-len(events) // MAX_ROWS)))
+        while parts:
+            part = parts.popleft()
+            lines, ids, moments, places = zip(*part, strict=True)
             received = np.array(moments, np.int64)
             try:
                 chunk = build_chunk(lines, received, reader)
             except TooDeep:
-                events, deep = split_deep(events)
+                kept, deep = split_deep(part)
                 self.rejected += deep
+                parts.extendleft([kept] if kept else [])
                 continue
-            add_seen(chunk.seen, self.seen[table])
+            except TooWide:
+                parts.extendleft(reversed(_split(part, _slow_parts(lines))))
+                continue
+            self._see(table, chunk.seen)
             where = np.array(places, np.int64)
             built = _Built(table, call, chunk.batch, received, ids, where)
             yield from _cut(built, self.job.settings)
+
+    def _see(self, table: str, seen: list[Seen]) -> None:
+        found = self.seen[table]
+        self._held -= len(found)
+        add_seen(seen, found)
+        self._held += len(found)
+        if self._held > MAX_SEEN:
+            for one in self.seen:
+                self._shed(one)
+            self._held = sum(map(len, self.seen.values()))
+
+    def _shed(self, table: str) -> None:
+        """Remember no more new columns than the table can take; leave the others in the stage."""
+        room = _readers(self.job.run_id)[table].room
+        found = self.seen[table]
+        if len(found) <= room:
             return
+        ordered = sorted(found.values(), key=lambda one: (one.rank, one.column))
+        self.seen[table] = {one.column: one for one in ordered[: max(0, room)]}
+        if room > 0:
+            name = f"{self.job.stage}/seen/{self.number:06d}-{uuid.uuid4().hex}"
+            self.job.store.write(name, msgspec.msgpack.encode(ordered[room:]))
+            self.result.seen_more.append(SeenPart(table, name))
 
     def _reader(self, table: str, call: Call) -> TableReader:
         readers, settings = _readers(self.job.run_id), self.job.settings
@@ -257,6 +316,29 @@ class _Built:
         batch = self.batch.take(pa.array(rows))
         ids = [self.ids[row] for row in rows.tolist()]
         return _Built(self.table, self.call, batch, self.received[rows], ids, self.places[rows])
+
+
+def _split(events: list[Event], count: int) -> list[list[Event]]:
+    """Events in so many parts, in order."""
+    if count <= 1:
+        return [events] if events else []
+    size = -(-len(events) // count)
+    return [events[at : at + size] for at in range(0, len(events), size)]
+
+
+def _slow_parts(lines: Sequence[bytes]) -> int:
+    return max(2, 2 * sum(map(len, lines)) // MAX_SLOW_BYTES)
+
+
+def read_seen(store: Store, results: Iterable[ReadResult], table: str) -> Iterator[Seen]:
+    """What tasks saw of a table's columns that did not fit into their results."""
+    for result in results:
+        for part in result.seen_more:
+            if part.table == table:
+                yield from _decode_seen(store.read(part.object))
+
+
+_decode_seen = msgspec.msgpack.Decoder(list[Seen]).decode
 
 
 def _cut(built: _Built, settings: SourceSettings) -> Iterator[_Built]:

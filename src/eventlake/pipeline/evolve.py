@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from eventlake.kernels.chunk import Seen, add_seen
 from eventlake.model.naming import RESCUED
@@ -26,6 +27,15 @@ def evolve(schema: TableSchema, seen: Iterable[Seen], max_columns: int) -> Growt
     fresh.sort(key=lambda one: (one.rank, one.column))
     room = max(0, max_columns - budget_used(known))
     return _grown(schema, (column(one.column, one.type) for one in fresh[:room]))
+
+
+def refine(
+    growth: Growth, schema: TableSchema, seen: Iterable[Seen], more: Iterable[Seen]
+) -> Growth:
+    """The same growth, its columns' types joined with what was seen beyond `seen`."""
+    added = {one.name for one in growth.added}
+    chosen = (one for one in chain(seen, more) if one.column in added)
+    return evolve(schema, chosen, budget_used(schema.types) + len(added))
 
 
 def with_rescued(growth: Growth) -> Growth:

@@ -18,18 +18,18 @@ from eventlake.archive import open_log
 from eventlake.kernels.lines import Damage, blocks, is_utf8
 from eventlake.kernels.route import LINE_BITS, Event, Pile, Rejected, Router, Rules
 from eventlake.model.naming import Call
-from eventlake.pipeline.chunks import Chunks, ReadJob, ReadResult, Spill
+from eventlake.pipeline.chunks import MAX_REJECTED, Chunks, ReadJob, ReadResult, Spill
 from eventlake.stores import Range
 from eventlake.stores.ranges import windows
 
-PILE = 24 << 20
-"""Bytes of one table's lines that are parsed at once."""
-PILES = 208 << 20
-"""Bytes of lines that a task holds before it parses the largest of them."""
+PILE = 30 << 20
+"""Bytes that events of one table take which are parsed at once."""
+PILES = 256 << 20
+"""Bytes that events take in a task before it parses the largest tables'."""
 OFTEN = 4 << 20
 """Bytes of lines after which a task looks what it holds."""
-FEW = 512 << 10
-"""Bytes of one table's lines that are left for the gathering."""
+FEW = 640 << 10
+"""Bytes of one table's events that are left for the gathering."""
 
 
 def read_task(job: ReadJob, number: int) -> bytes:
@@ -69,6 +69,8 @@ class _Reading:
             self.router.sort(lines, place, is_utf8(block))
             place += len(lines)
             self.since += len(block)
+            if len(self.chunks.rejected) > MAX_REJECTED:
+                self.chunks.reject(PILE)
             if self.since > OFTEN:
                 self._flush(self._full())
                 self.since = 0

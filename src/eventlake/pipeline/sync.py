@@ -24,13 +24,14 @@ from eventlake.lake import Lake
 from eventlake.ledger import Ledger, Stage, remove_stage
 from eventlake.model import layout
 from eventlake.model.commit import Commit, IdMerge, Plan
+from eventlake.model.naming import Call
 from eventlake.model.report import failure_lines, to_lines
 from eventlake.model.schema import new_table
-from eventlake.pipeline.chunks import ReadJob, ReadResult
+from eventlake.pipeline.chunks import ReadJob, ReadResult, read_seen
 from eventlake.pipeline.commit import append
 from eventlake.pipeline.dedupe import DedupeJob, DedupeResult, dedupe_task, drop
 from eventlake.pipeline.describe import Outcome, check_balance, chunks_by_table, describe, landing
-from eventlake.pipeline.evolve import Growth, evolve
+from eventlake.pipeline.evolve import Growth, evolve, refine
 from eventlake.pipeline.finish import Finished, clean, finish
 from eventlake.pipeline.merge_ids import merge_ids
 from eventlake.pipeline.read import GatherJob, gather_task, plan_gather, read_task
@@ -234,16 +235,21 @@ def merge_index(run: Run) -> tuple[IdMerge, ...]:
 
 def grow(run: Run, found: list[ReadResult]) -> dict[str, Growth]:
     """Every table as its events ask for it."""
-    settings = run.plan.settings
     with run.timed("evolve"):
         return {
-            table: evolve(
-                run.plan.tables.get(table) or new_table(table, chunks[0].call, settings.naming),
-                (seen for result in found for seen in result.seen.get(table, ())),
-                settings.max_columns,
-            )
+            table: _grow_table(run, found, table, chunks[0].call)
             for table, chunks in chunks_by_table(found).items()
         }
+
+
+def _grow_table(run: Run, found: list[ReadResult], table: str, call: Call) -> Growth:
+    settings = run.plan.settings
+    before = run.plan.tables.get(table) or new_table(table, call, settings.naming)
+    seen = [seen for result in found for seen in result.seen.get(table, ())]
+    growth = evolve(before, seen, settings.max_columns)
+    if any(part.table == table for result in found for part in result.seen_more):
+        growth = refine(growth, before, seen, read_seen(run.lake.store, found, table))
+    return growth
 
 
 def write(run: Run, found: list[ReadResult], growth: dict[str, Growth]) -> list[WriteResult]:

@@ -1,63 +1,77 @@
-"""The lines of an archive file, whatever packs it."""
+"""The lines of an archive file, however it is compressed, in bounded memory."""
 
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from itertools import chain
 from typing import Any
 
 import zstandard
 
 LARGEST = 1 << 20
 """Bytes of a line that is not too large."""
+PIECE = 1 << 16
+
+_GZIP = b"\x1f\x8b"
+_ZSTD = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")
+"""Begins a frame with content, or one to be skipped; a file may start with either."""
+# Input that cannot become more than about a megabyte: deflate makes 1 KB of a byte at most, and
+# four bytes are a zstd block of 128 KB.
+_GZIP_STEP, _ZSTD_STEP = 1 << 10, 32
+_VISIBLE = re.compile(rb"[^ \t\r]")
 
 Opener = Callable[[], AbstractContextManager[Any]]
 """Opens a file at its start, as often as it is asked to."""
 
 
 def read_lines(opener: Opener) -> Iterator[bytes | None]:
-    """A file's lines; None comes last when what follows is damaged."""
+    """A file's lines, large ones cut; None comes last when what follows is damaged."""
     rest, whole = b"", True
     for piece in _inflated(opener):
-        *lines, rest = (rest + (piece or b"")).split(b"\n")
-        yield from lines
-        rest = rest[: LARGEST + 1]  # enough to see that it is too large
-        whole = piece is not None
+        if piece is None:
+            whole = False
+            break
+        first, *others = piece.split(b"\n")
+        rest = _extended(rest, first)
+        for line in others:
+            yield rest
+            rest = line
     if rest:
         yield rest
     if not whole:
         yield None
 
 
+def _extended(line: bytes, more: bytes) -> bytes:
+    """A line and what follows; once it is too large, only what shows that it is not blank."""
+    if len(line) <= LARGEST:
+        return line + more
+    visible = _VISIBLE.search(more)
+    return line + visible[0] if visible and not _VISIBLE.search(line) else line
+
+
 def _inflated(opener: Opener) -> Iterator[bytes | None]:
-    pieces = _pieces(opener)
-    head = next(pieces, b"")
-    pieces = chain((head,), pieces)
-    if head.startswith(b"\x1f\x8b"):
-        return _unpacked(pieces, opener, lambda: zlib.decompressobj(31))
-    if head.startswith(b"\x28\xb5\x2f\xfd"):
-        return _unpacked(pieces, opener, zstandard.ZstdDecompressor().decompressobj)
-    return pieces
+    head = next(_pieces(opener, PIECE), b"")
+    if head.startswith(_GZIP):
+        return _unpacked(opener, lambda: zlib.decompressobj(31), _GZIP_STEP)
+    if _ZSTD.match(head):
+        return _unpacked(opener, zstandard.ZstdDecompressor().decompressobj, _ZSTD_STEP)
+    return _pieces(opener, PIECE)
 
 
-def _pieces(opener: Opener) -> Iterator[bytes]:
+def _pieces(opener: Opener, size: int) -> Iterator[bytes]:
     with opener() as file:
-        yield from iter(lambda: file.read(1 << 16), b"")
+        for piece in iter(lambda: file.read(PIECE), b""):
+            yield from (piece[at : at + size] for at in range(0, len(piece), size))
 
 
-def _bytes(opener: Opener) -> Iterator[bytes]:
-    return (piece[at : at + 1] for piece in _pieces(opener) for at in range(len(piece)))
-
-
-def _unpacked(
-    pieces: Iterator[bytes], opener: Opener, start: Callable[[], Any]
-) -> Iterator[bytes | None]:
+def _unpacked(opener: Opener, start: Callable[[], Any], step: int) -> Iterator[bytes | None]:
     given = 0
-    # A damaged piece gives nothing; fed byte by byte it gives all that stands before the damage.
-    for source in (pieces, _bytes(opener)):
+    # A damaged step gives nothing; fed byte by byte it gives all that stands before the damage.
+    for size in (step, 1):
         seen = 0
         try:
-            for out in _frames(source, start):
+            for out in _frames(_pieces(opener, size), start):
                 seen += len(out)
                 if seen > given:
                     yield out[given - seen :]

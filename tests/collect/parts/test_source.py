@@ -4,14 +4,21 @@ import json
 import os
 from base64 import b64encode
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from eventlake.collect.intake import open_single, take_single
 from eventlake.collect.keys import Gate, basic_user, check_key
 from eventlake.collect.source import Watched, archive_folder, people, settings_for, source_gate
+from eventlake.collect.stamp import Arrival
 from eventlake.errors import InvalidSettings
+from eventlake.kernels.route import Aside, Router, Rules
 from eventlake.ledger import Ledger
 from eventlake.model.commit import Commit, Counts
+from eventlake.model.naming import Call
 from eventlake.model.settings import source_settings
 from eventlake.stores import Disk
 
@@ -51,7 +58,7 @@ def test_a_broken_file_is_named_and_its_content_is_not(tmp_path: Path) -> None:
 
 def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     path = tmp_path / "people"
-    path.write_text("a\n\n b \n")
+    path.write_text("a\n\nb\n")
     watched = Watched(path)
     assert [watched.changed(), watched.changed()] == [True, False]
     assert people(path) == {"a", "b"}
@@ -105,3 +112,55 @@ def test_a_key_in_the_file_that_nobody_can_send_is_refused(tmp_path: Path, key: 
     with pytest.raises(InvalidSettings, match=r"source\.json cannot be sent as Basic user"):
         source_gate(path)
     assert source_gate(path, "given") == Gate("given")
+
+
+IDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), min_size=1).filter(
+    lambda text: not text.endswith("\r") and text != "\ufeff"
+)
+
+
+def read_people(text: str, end: str) -> frozenset[str]:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "people")
+        path.write_bytes(text.replace("\n", end).encode())
+        return people(path)
+
+
+@given(st.sets(IDS), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
+def test_ids_are_what_stands_between_line_ends(
+    ids: set[str], end: str, ended: bool, marked: bool
+) -> None:
+    text = "\n".join(["", *sorted(ids), ""] if ended else ["", *sorted(ids)])
+    assert read_people("\ufeff" * marked + text, end) == ids
+
+
+def spell(text: str, escaped: list[bool]) -> str:
+    """A JSON string with some of its characters as escapes."""
+    spelled = (
+        json.dumps(char)[1:-1]
+        if escape
+        else json.dumps(char, ensure_ascii=False)[1:-1].replace("/", "\\/")
+        for char, escape in zip(text, (escaped or [False]) * len(text), strict=False)
+    )
+    return f'"{"".join(spelled)}"'
+
+
+@given(IDS, st.lists(st.booleans()), st.sampled_from(["\n", "\r\n"]))
+@example("a ", [], "\n")
+@example("\u00a0a", [True], "\r\n")
+@example("a\u2028b\x0bc\x85\x1e", [True], "\n")
+@example("\ufeffa", [True], "\n")
+@example("a\rb", [], "\n")
+@example("😀", [True], "\n")
+def test_whoever_a_file_names_is_suppressed_by_the_loader_and_the_collector(
+    user: str, escaped: list[bool], end: str
+) -> None:
+    listed = read_people(f"\nsomebody\n{user}\n", end)
+    assert listed == {"somebody", user}
+    body = f'{{"type":"page","messageId":"m","userId":{spell(user, escaped)},'.encode()
+    body += b'"receivedAt":"2026-11-01T00:00:00Z"}'
+    router = Router(Rules(suppressed=listed))
+    router.sort([body], 1, valid_utf8=True)
+    assert router.aside == {"pages": Aside(Call.PAGE, suppressed=1)}
+    taken = take_single(open_single(body), body, listed, Arrival(0, "web"))
+    assert (taken.suppressed, taken.lines, taken.rejected) == (1, [], [])

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventlake.kernels.cast import ARROW, cast_column, json_text, observe_column, observe_text
+from eventlake.kernels.dense import EXACT, MONEY
 from eventlake.kernels.jsontext import decode, encode
-from eventlake.kernels.parse import EXACT, MONEY, Kind, Kinds, parse
+from eventlake.kernels.kinds import Kind, Kinds
+from eventlake.kernels.parse import parse
 from eventlake.kernels.times import MICROS
 from eventlake.model import types
 from eventlake.model.types import Cast, Json, Num, Type

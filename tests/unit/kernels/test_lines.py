@@ -4,6 +4,7 @@ import gzip
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from io import BytesIO
 
 import pytest
 import zstandard
@@ -11,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventlake.kernels import lines as module
-from eventlake.kernels.lines import Damage, Open, blocks, inflate, is_utf8
+from eventlake.kernels.lines import STEP_BYTES, Damage, Open, blocks, inflate, is_utf8
+from eventlake.verify import lines as second
 
 LINES = st.lists(
     st.sampled_from([b"", b" ", b"{}", b'{"a":1}', b"x" * 300, "é注文".encode(), b"\r", b"\x00"]),
@@ -160,6 +162,95 @@ def test_a_line_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (first, last, damage) == (b"a", b"b", None)
     assert 100 <= len(long) < 130
     assert set(long) == {ord("x")}
+
+
+def test_a_long_line_of_blanks_with_something_at_its_end_is_no_blank_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MAX_KEPT_LINE", 100)
+    data = b" " * 1000 + b"x\n" + b" " * 1000 + b"\n" + b" " * 1000
+    (first, blank, last), damage = read_lines(data, size=10)
+    assert (first, damage) == (b" " * 100 + b"x", None)
+    assert blank == last == b" " * 100
+
+
+SKIPPABLE = struct.pack("<II", 0x184D2A50, 5) + b"hello"
+
+
+@pytest.mark.parametrize("size", [1, 3, 1 << 18])
+def test_frames_to_skip_may_be_anywhere(size: int) -> None:
+    a, b = PACKS["zstd"](b"a\n"), PACKS["zstd"](b"b\n")
+    packed = SKIPPABLE + a + SKIPPABLE * 2 + b + SKIPPABLE
+    assert read_lines(packed, size) == second_lines(packed) == ([b"a", b"b"], None)
+    assert read_lines(SKIPPABLE, size) == second_lines(SKIPPABLE) == ([], None)
+
+
+def second_lines(data: bytes) -> tuple[list[bytes], Damage | None]:
+    """What the verifier reads; it does not say what the damage is."""
+    lines = list(second.read_lines(lambda: BytesIO(data)))
+    damaged = lines[-1:] == [None]
+    whole = [line for line in lines if line is not None]
+    return whole, Damage("") if damaged else None
+
+
+def bomb(pack: str, pattern: bytes, megabytes: int) -> bytes:
+    packer = (
+        zstandard.ZstdCompressor().compressobj()
+        if pack == "zstd"
+        else zlib.compressobj(9, zlib.DEFLATED, 31)
+    )
+    block = pattern * ((1 << 20) // len(pattern))
+    return b"".join([*(packer.compress(block) for _ in range(megabytes)), packer.flush()])
+
+
+@pytest.mark.parametrize("pack", ["gzip", "zstd"])
+@pytest.mark.parametrize("tail", [b"", b"\0", b"junk"])
+def test_a_small_file_is_decompressed_in_small_steps(pack: str, tail: bytes) -> None:
+    packed = bomb(pack, b" ", 64)
+    assert len(packed) < 70_000
+    sizes = [
+        len(piece) if isinstance(piece, bytes) else 0
+        for piece in inflate(pieces(packed + tail, 1 << 18))
+    ]
+    assert sum(sizes) == 64 << 20
+    assert max(sizes) <= 2 * STEP_BYTES
+
+
+@pytest.mark.parametrize("pack", ["gzip", "zstd"])
+def test_the_verifier_decompresses_in_small_steps_too(pack: str) -> None:
+    steps = second._inflated(lambda: BytesIO(bomb(pack, b" ", 64)))
+    sizes = [len(piece or b"") for piece in steps]
+    assert sum(sizes) == 64 << 20
+    assert max(sizes) <= 2 * STEP_BYTES
+
+
+def test_a_zstd_window_that_does_not_fit_in_memory_is_named() -> None:
+    wide = zstandard.ZstdCompressionParameters.from_level(3, window_log=30)
+    packer = zstandard.ZstdCompressor(compression_params=wide).compressobj()
+    packed = packer.compress(b"{}\n") + packer.flush()
+    found, damage = read_lines(packed)
+    assert found == []
+    assert damage is not None
+    assert "--long" in damage.detail
+
+
+@given(
+    st.lists(LINES.map(b"\n".join), min_size=1, max_size=4),
+    st.sampled_from(["gzip", "zstd"]),
+    st.integers(0, 1 << 30),
+    st.integers(0, 255),
+    st.integers(1, 40),
+)
+def test_the_verifier_reads_the_same_lines_of_damaged_files(
+    parts: list[bytes], pack: str, at: int, other: int, size: int
+) -> None:
+    packed = bytearray(b"".join(map(PACKS[pack], parts)))
+    packed[at % len(packed)] = other
+    for data in (bytes(packed), bytes(packed[: at % len(packed)])):
+        found, damage = read_lines(data, size)
+        again, damaged = second_lines(data)
+        assert found == again
+        assert (damage is None) == (damaged is None)
 
 
 def member(flags: int, content: bytes) -> bytes:

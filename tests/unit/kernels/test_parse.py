@@ -9,10 +9,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from eventlake.kernels import dense
 from eventlake.kernels import parse as module
 from eventlake.kernels.cast import observe_column, observe_text
 from eventlake.kernels.jsontext import TooDeep, decode, decode_line, encode, flatten, skim
-from eventlake.kernels.parse import Kind, Kinds, Parsed, parse
+from eventlake.kernels.kinds import Kind, Kinds
+from eventlake.kernels.parse import Parsed, parse
 from eventlake.model.naming import Path
 from eventlake.model.types import Json, Num, Type, join, number, observe
 from tests import jsons, regular
@@ -291,7 +293,7 @@ def test_several_kinds_of_odd_lines_in_one_block() -> None:
 
 @pytest.mark.parametrize("line", ['{"i":1,"i":2}', '{"o":5}'])
 def test_many_lines_that_only_python_can_read(line: str) -> None:
-    few, many = [line.encode()] * module.MAX_ODD_LINES, [line.encode()] * 40
+    few, many = [line.encode()] * dense.MAX_ODD_LINES, [line.encode()] * 40
     (parsed,) = check(LINES + few)
     assert read_fast(parsed) == len(LINES)
     (parsed,) = check(LINES + many)
@@ -327,7 +329,7 @@ def test_a_line_of_many_keys_makes_no_columns() -> None:
 
 
 def test_keys_that_are_data_make_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_CELLS", 10_000)
+    monkeypatch.setattr(dense, "MAX_CELLS", 10_000)
     growing = [f'{{"i":{n},"by id":{{"{n}":{{"n":{n}}}}}}}'.encode() for n in range(120)]
     (parsed,) = check(growing)
     assert parsed.dense == {}

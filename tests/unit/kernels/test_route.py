@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventlake.kernels.route import (
+    EVENT_BYTES,
     MAX_LINE,
     Aside,
     Pile,
@@ -179,7 +180,7 @@ def test_each_event_goes_to_its_tables_pile() -> None:
     assert orders.call is Call.TRACK
     assert [received for _, _, received, _ in orders.events] == [MICROS, MICROS, 0]
     assert [place for _, _, _, place in orders.events] == [7, 8, 11]
-    assert orders.bytes == sum(len(line) for line, _, _, _ in orders.events)
+    assert orders.bytes == sum(len(line) + EVENT_BYTES for line, _, _, _ in orders.events)
     assert router.piles["pages"].call is Call.PAGE
 
 
