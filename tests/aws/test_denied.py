@@ -17,7 +17,6 @@ from eventlake import aws as ours
 from eventlake.errors import InsufficientPermissions, InvalidSettings, Unavailable
 from eventlake.lakes import open_parts
 from eventlake.model.lake import AwsSettings
-from eventlake.services.read import open_lake
 from eventlake.stores import s3
 from tests import lakes, processes
 from tests.aws.moto import Aws, free_port
@@ -266,7 +265,7 @@ def test_a_catalog_that_may_not_be_read(
         proxy.ruled(Denied(permission)),
         pytest.raises(InsufficientPermissions, match=f"grant {permission} on arn:aws:glue:"),
     ):
-        open_lake(aws.settings()).tables()
+        open_parts(aws.settings()).catalog.tables()
 
 
 def test_a_table_that_may_not_be_deleted(world: World, aws: Aws, proxy: Proxy) -> None:
