@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -44,6 +44,32 @@ class Rows(NamedTuple):
 
     table: pa.Table
     rescued: int
+
+
+def split_parts(parts: Sequence[Part], max_rows: int) -> Iterator[Sequence[Part]]:
+    """Split the rows of parts by time of receipt into batches of at most `max_rows`.
+
+    Rows that were received at the same instant may be in several batches. A slice of time may
+    have far more rows than others: a backfill can have one instant for all its events.
+    """
+    total = sum(int(part.keep.sum()) for part in parts)
+    if total <= max_rows:
+        if total:
+            yield parts
+        return
+    received = np.concatenate([received_in(part.batch)[part.keep] for part in parts])
+    ranks = np.empty(total, np.int64)
+    ranks[np.argsort(received, kind="stable")] = np.arange(total)
+    ends = np.cumsum([part.keep.sum() for part in parts])[:-1]
+    ranks_by_part = np.split(ranks // max_rows, ends)
+    for batch in range(-(-total // max_rows)):
+        chosen = []
+        for part, rank in zip(parts, ranks_by_part, strict=True):
+            keep = np.zeros(len(part.keep), np.bool_)
+            keep[np.flatnonzero(part.keep)[rank == batch]] = True
+            if keep.any():
+                chosen.append(Part(part.batch, keep))
+        yield chosen
 
 
 def land(parts: Iterable[Part], schema: TableSchema, added: int = 0) -> Rows:

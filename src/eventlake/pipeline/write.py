@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventlake.kernels.chunk import RECEIVED, received_in
-from eventlake.kernels.land import Part, Rows, land
+from eventlake.kernels.land import Part, Rows, land, split_parts
 from eventlake.kernels.stats import file_stats
 from eventlake.kernels.times import as_micros
 from eventlake.model.commit import ColumnStats
@@ -177,8 +177,9 @@ def write_task(job: WriteJob, number: int) -> bytes:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         files = _Files(job, Left(job.store, pool))
         for some in windows(slices, AT_A_TIME):
-            landed = [(one.unit, rows) for one in some if (rows := _landed(one, data))]
-            for unit, rows in landed:
+            landed = ((one.unit, rows) for one in some for rows in _landed(one, data))
+            # One large slice is written while it is landed; many small ones after it.
+            for unit, rows in landed if len(some) == 1 else list(landed):
                 files.add(unit, rows.table)
                 rescued = result.rescued.get(unit.schema.name, 0) + rows.rescued
                 result.rescued[unit.schema.name] = rescued
@@ -236,10 +237,11 @@ def _slices(unit: Unit) -> Iterator[Slice]:
     return (Slice(unit, a, b, _overlapping(unit.chunks, a, b)) for a, b in pairwise(ends))
 
 
-def _landed(one: Slice, data: Iterator[pa.Buffer]) -> Rows | None:
-    """The rows of a slice, if there are any; `data` gives its chunks, one after the other."""
+def _landed(one: Slice, data: Iterator[pa.Buffer]) -> Iterator[Rows]:
+    """Cast the rows of a slice, in order of receipt; `data` gives its chunks one by one."""
     parts = [part for chunk in one.chunks if (part := _part(chunk, one, next(data)))]
-    return land(parts, one.unit.schema, len(one.unit.growth.added)) if parts else None
+    for some in split_parts(parts, max(1, CELLS // len(one.unit.schema.columns))):
+        yield land(some, one.unit.schema, len(one.unit.growth.added))
 
 
 def _part(chunk: ChunkMeta, wanted: Slice, data: pa.Buffer) -> Part | None:

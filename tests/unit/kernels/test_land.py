@@ -1,7 +1,7 @@
 """Lines of one table to rows in their final types: conflicts, rescues, budget, order."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,8 +9,15 @@ import pyarrow as pa
 import pytest
 
 from eventlake.kernels import chunk as module
-from eventlake.kernels.chunk import Chunk, Seen, TableReader, add_seen, build_chunk
-from eventlake.kernels.land import Part, land
+from eventlake.kernels.chunk import (
+    Chunk,
+    Seen,
+    TableReader,
+    add_seen,
+    build_chunk,
+    received_in,
+)
+from eventlake.kernels.land import Part, land, split_parts
 from eventlake.model.layout import DatePartition
 from eventlake.model.naming import RESCUED, Call, Naming
 from eventlake.model.schema import Column, TableSchema, budget_used, new_table
@@ -353,3 +360,36 @@ def test_what_a_chunk_tells_of_new_columns() -> None:
         ("when", Type.TIMESTAMP, (False, "properties.when")),
         ("x", Type.DECIMAL, (False, "properties.x")),
     ]
+
+
+# Batches
+
+
+def part(times: list[int], keep: list[bool] | None = None) -> Part:
+    """A chunk of rows that were received at these moments, and which of them land."""
+    received = pa.array(times, pa.int64()).cast(pa.timestamp("us", "UTC"))
+    batch = pa.RecordBatch.from_arrays([received], ["0"])
+    return Part(batch, np.array(keep if keep is not None else [True] * len(times)))
+
+
+def moments(batches: Iterable[Sequence[Part]]) -> list[list[int]]:
+    return [
+        [int(at) for one in batch for at in received_in(one.batch)[one.keep]] for batch in batches
+    ]
+
+
+def test_few_rows_are_one_batch() -> None:
+    parts = [part([3, 1]), part([2])]
+    assert list(split_parts(parts, 3)) == [parts]
+    assert list(split_parts([], 3)) == []
+
+
+def test_many_rows_are_split_by_time_of_receipt() -> None:
+    parts = [part([9, 1, 5]), part([2, 8, 3], [True, False, True])]
+    assert [sorted(found) for found in moments(split_parts(parts, 2))] == [[1, 2], [3, 5], [9]]
+
+
+def test_rows_of_one_instant_are_split_too() -> None:
+    batches = moments(split_parts([part([7] * 5), part([7] * 5)], 3))
+    assert [len(found) for found in batches] == [3, 3, 3, 1]
+    assert {at for found in batches for at in found} == {7}
