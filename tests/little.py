@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from eventlake.kernels.chunk import Chunk, TableReader, build_chunk
-from eventlake.kernels.dedupe import DAY, Ids, find_duplicates, hash_ids
+from eventlake.kernels.dedupe import DAY_MICROS, Ids, find_duplicates, hash_ids
 from eventlake.kernels.jsontext import TooDeep
-from eventlake.kernels.land import Part, land
+from eventlake.kernels.land import MaskedChunk, land_chunks
 from eventlake.kernels.lines import is_utf8
-from eventlake.kernels.route import LINE_BITS, Pile, Router, Rules, split_deep
+from eventlake.kernels.route import LINE_BITS, EventBuffer, Router, Rules, split_deep
 from eventlake.model.naming import RESCUED
 from eventlake.model.schema import TableSchema, budget_used, new_table
 from eventlake.model.settings import SourceSettings
@@ -45,8 +45,10 @@ class Little:
             for start in range(0, len(files[name]), group):
                 lines = files[name][start : start + group]
                 router = Router(rules)
-                router.sort(lines, (number << LINE_BITS) + start + 1, is_utf8(b"\n".join(lines)))
-                for table, pile in router.piles.items():
+                router.route_lines(
+                    lines, (number << LINE_BITS) + start + 1, is_utf8(b"\n".join(lines))
+                )
+                for table, pile in router.buffers.items():
                     chunk = self._chunk(table, pile, router, readers)
                     built.append((table, pile, chunk))
                 self.rejected += [
@@ -61,7 +63,7 @@ class Little:
         self._land([one for one in built if one[2] is not None])
 
     def _chunk(
-        self, table: str, pile: Pile, router: Router, readers: dict[str, TableReader]
+        self, table: str, pile: EventBuffer, router: Router, readers: dict[str, TableReader]
     ) -> Chunk | None:
         if table not in readers:
             schema = self.schemas.get(table) or new_table(table, pile.call, self.settings.naming)
@@ -81,27 +83,27 @@ class Little:
                 router.rejected += deep
         return None
 
-    def _land(self, built: list[tuple[str, Pile, Chunk]]) -> None:
+    def _land(self, built: list[tuple[str, EventBuffer, Chunk]]) -> None:
         if not built:
             return
         _, ids, received, at = zip(*(e for _, pile, _ in built for e in pile.events), strict=True)
         run = Ids(*hash_ids(ids), np.array(received, np.int64))
         places = np.array(at, np.int64)
-        duplicate = find_duplicates(run, places, self.known, self.settings.dedup_days * DAY)
+        duplicate = find_duplicates(run, places, self.known, self.settings.dedup_days * DAY_MICROS)
         kept = run.at(~duplicate)
         self.known.append(kept.at(np.lexsort((kept.low, kept.high))))
         first, by_table = 0, defaultdict(list)
         for table, pile, chunk in built:
             drop = duplicate[first : first + len(pile.events)]
             first += len(pile.events)
-            by_table[table].append((pile, chunk, Part(chunk.batch, ~drop)))
+            by_table[table].append((pile, chunk, MaskedChunk(chunk.batch, ~drop)))
         for table, parts in by_table.items():
             before = self.schemas.get(table) or new_table(
                 table, parts[0][0].call, self.settings.naming
             )
-            seen = [one for _, chunk, _ in parts for one in chunk.seen]
+            seen = [one for _, chunk, _ in parts for one in chunk.observations]
             growth = evolve(before, seen, self.settings.max_columns)
-            rows = land([part for _, _, part in parts], growth.schema, len(growth.added))
+            rows = land_chunks([part for _, _, part in parts], growth.schema, len(growth.added))
             if table not in self.schemas and not rows.table.num_rows:
                 continue
             self.rescued += rows.rescued

@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlake.kernels.dedupe import DAY, Ids, find_duplicates, hash_ids
+from eventlake.kernels.dedupe import DAY_MICROS, Ids, find_duplicates, hash_ids
 
-WINDOW = 7 * DAY
+WINDOW = 7 * DAY_MICROS
 
 Event = tuple[str, int]
 """An id and the moment of its receipt."""
 
-MOMENTS = st.sampled_from([0, 1, DAY, WINDOW - 1, WINDOW, WINDOW + 1, 2 * WINDOW, 2 * WINDOW + 1])
+MOMENTS = st.sampled_from(
+    [0, 1, DAY_MICROS, WINDOW - 1, WINDOW, WINDOW + 1, 2 * WINDOW, 2 * WINDOW + 1]
+)
 EVENTS = st.lists(st.tuples(st.sampled_from("abc"), MOMENTS), max_size=12)
 
 
@@ -76,29 +78,33 @@ def test_of_events_received_together_the_first_in_place_is_kept() -> None:
 
 def test_an_id_that_comes_again_after_its_window_begins_a_new_one() -> None:
     days = [0, 6, 8, 14, 15, 16, 40]
-    run = [("a", day * DAY) for day in days]
+    run = [("a", day * DAY_MICROS) for day in days]
     assert found(run, []) == [False, True, False, True, True, False, False]
 
 
 def test_what_was_dropped_keeps_nothing_out() -> None:
     # Day 6 is a duplicate of day 0, and day 13 is within its window but not within day 0's.
-    assert found([("a", 0), ("a", 6 * DAY), ("a", 13 * DAY)], []) == [False, True, False]
+    assert found([("a", 0), ("a", 6 * DAY_MICROS), ("a", 13 * DAY_MICROS)], []) == [
+        False,
+        True,
+        False,
+    ]
 
 
 def test_a_late_arrival_does_not_displace_what_has_landed() -> None:
-    assert found([("a", 0)], [[("a", DAY)]]) == [True]
+    assert found([("a", 0)], [[("a", DAY_MICROS)]]) == [True]
 
 
 def test_earlier_runs_on_either_side() -> None:
-    earlier = [[("a", 0)], [("a", 20 * DAY)]]
+    earlier = [[("a", 0)], [("a", 20 * DAY_MICROS)]]
     days = [-8, -7, 3, 8, 12, 13, 27, 28]
-    run = [("a", day * DAY) for day in days]
+    run = [("a", day * DAY_MICROS) for day in days]
     expected = [False, True, True, False, True, True, True, False]
     assert found(run, earlier) == expected
 
 
 def test_an_earlier_run_may_hold_an_id_twice() -> None:
-    assert found([("a", 10 * DAY)], [[("a", 0), ("a", 11 * DAY), ("b", 0)]]) == [True]
+    assert found([("a", 10 * DAY_MICROS)], [[("a", 0), ("a", 11 * DAY_MICROS), ("b", 0)]]) == [True]
 
 
 def test_no_window_still_drops_what_was_received_together() -> None:

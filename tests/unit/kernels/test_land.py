@@ -9,8 +9,14 @@ import pyarrow as pa
 import pytest
 
 from eventlake.kernels import chunk as module
-from eventlake.kernels.chunk import Chunk, Seen, TableReader, add_seen, build_chunk
-from eventlake.kernels.land import Part, land
+from eventlake.kernels.chunk import (
+    Chunk,
+    ColumnObservation,
+    TableReader,
+    build_chunk,
+    merge_observations,
+)
+from eventlake.kernels.land import MaskedChunk, land_chunks
 from eventlake.model.layout import DatePartition
 from eventlake.model.naming import RESCUED, Call, Naming
 from eventlake.model.schema import Column, TableSchema, budget_used, new_table
@@ -76,12 +82,12 @@ def lands(
     before = schema or new_table("t", call, naming)
     reader = reader_for(before, max_columns=max_columns, known=schema is not None, **settings)
     chunks = [chunk_of(list(lines), reader) for lines in groups]
-    growth = evolve(before, (seen for chunk in chunks for seen in chunk.seen), max_columns)
+    growth = evolve(before, (seen for chunk in chunks for seen in chunk.observations), max_columns)
     masks = [np.ones(len(chunk.batch), np.bool_) for chunk in chunks]
     if keep is not None:
         masks = [np.array([*keep])]
-    parts = [Part(chunk.batch, mask) for chunk, mask in zip(chunks, masks, strict=True)]
-    rows, rescued = land(parts, growth.schema, len(growth.added))
+    parts = [MaskedChunk(chunk.batch, mask) for chunk, mask in zip(chunks, masks, strict=True)]
+    rows, rescued = land_chunks(parts, growth.schema, len(growth.added))
     grown = with_rescued(growth) if rescued else growth
     assert rows.column_names == [column.name for column in grown.schema.columns]
     return Landed(rows, grown.schema, rescued)
@@ -247,7 +253,7 @@ def test_columns_that_travel_loose_land_the_same(
     lines = [line for line in regular.events(seed, 60) if b'"track"' in line and b'"q"' not in line]
     groups = [lines[:20] or [track()], lines[20:] or [track()]]
     firm = lands(*groups, max_columns=room)
-    monkeypatch.setattr(module, "MAX_SPARSE", 0)
+    monkeypatch.setattr(module, "MAX_SPARSE_COLUMNS", 0)
     loose = lands(*groups, max_columns=room)
     assert loose.schema == firm.schema
     assert loose.rows.equals(firm.rows)
@@ -255,12 +261,12 @@ def test_columns_that_travel_loose_land_the_same(
 
 
 def test_many_rare_columns_travel_loose(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_SPARSE", 20)
+    monkeypatch.setattr(module, "MAX_SPARSE_COLUMNS", 20)
     wide = track(**{f"k{n}": [n] for n in range(21)}, K0="x")
     schema = new_table("t", Call.TRACK, Naming.WAREHOUSE)
     chunk = chunk_of([track(a=1), wide], reader_for(schema, known=False))
     kinds = [kind for *_, kind in json.loads(chunk.batch.schema.metadata[b"columns"])]
-    assert module.LOOSE in kinds
+    assert module.OVERFLOW in kinds
     assert len(kinds) < 15
     landed = lands([track(a=1), wide])
     assert landed.cells("k0", "k20") == [(None, None), ("[0]", "[20]")]
@@ -315,10 +321,10 @@ def test_chunks_of_different_columns_make_one_table() -> None:
 # What is seen
 
 
-def seen_of(groups: list[list[bytes]], readers: list[TableReader]) -> dict[str, Seen]:
-    found: dict[str, Seen] = {}
+def seen_of(groups: list[list[bytes]], readers: list[TableReader]) -> dict[str, ColumnObservation]:
+    found: dict[str, ColumnObservation] = {}
     for lines, reader in zip(groups, readers, strict=True):
-        add_seen(chunk_of(lines, reader).seen, found)
+        merge_observations(chunk_of(lines, reader).observations, found)
     return found
 
 
@@ -345,7 +351,7 @@ def test_what_a_chunk_tells_of_new_columns() -> None:
         track(old=5, n=1, x=1.5, unitPrice="a", when=NOON, nothing=None, user_id=5),
         track(n=2, x=2, unit_price=True, when=NOON, tags=["a"], o={"p": {}}),
     ]
-    assert sorted(chunk_of(lines, reader_for(known)).seen) == [
+    assert sorted(chunk_of(lines, reader_for(known)).observations) == [
         ("n", Type.BIGINT, (False, "properties.n")),
         ("tags", Type.STRING, (False, "properties.tags")),
         ("unit_price", Type.BOOLEAN, (False, "properties.unit_price")),
