@@ -106,10 +106,10 @@ def compare_cast(kind: ValueKind, column: pa.Array, to: Type) -> None:
 
 def compare_observed(kind: ValueKind, column: pa.Array) -> None:
     values = [as_json(kind, value) for value in column.to_pylist() if value is not None]
-    seen = {types.observe(value) for value in values}
-    # A fixed scale has forgotten which numbers were sent without a fraction.
-    seen = {Type.DECIMAL} if kind is ValueKind.NUMBER else seen
-    assert observe_column(kind, column) is reduce(types.join, seen)
+    observed = {types.observe(value) for value in values}
+    # A decimal array does not show which numbers were sent without a fraction.
+    observed = {Type.DECIMAL} if kind is ValueKind.NUMBER else observed
+    assert observe_column(kind, column) is reduce(types.join, observed)
 
 
 def test_moments_stay_moments() -> None:
@@ -166,8 +166,8 @@ def test_one_text_observed(text: str, observed: Type) -> None:
 def sizes() -> list[int]:
     """Integers around the powers of two and ten, up to 10^19."""
     powers = [2**n for n in range(64)] + [10**n for n in range(20)]
-    near = {power + shift for power in powers for shift in (-2, -1, 0, 1, 2)}
-    return sorted(size for size in near if 0 <= size < 10**19 - 10**4)
+    neighbours = {power + shift for power in powers for shift in (-2, -1, 0, 1, 2)}
+    return sorted(size for size in neighbours if 0 <= size < 10**19 - 10**4)
 
 
 FINE = (

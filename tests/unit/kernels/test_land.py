@@ -1,4 +1,4 @@
-"""Lines of one table to rows in their final types: conflicts, rescues, budget, order."""
+"""Lines of one table to rows of its schema: conflicts, rescued values, column limit, order."""
 
 import json
 from collections.abc import Iterable
@@ -76,13 +76,13 @@ def lands(
     keep: Iterable[bool] | None = None,
     **settings: Any,
 ) -> Landed:
-    """Groups of lines, each a chunk, into one table."""
+    """Land groups of lines, each a chunk, in one table."""
     call = Call(json.loads(next(iter(groups[0])))["type"])
     naming = settings.get("naming", Naming.WAREHOUSE)
     before = schema or new_table("t", call, naming)
     reader = reader_for(before, max_columns=max_columns, known=schema is not None, **settings)
     chunks = [chunk_of(list(lines), reader) for lines in groups]
-    growth = evolve(before, (seen for chunk in chunks for seen in chunk.observations), max_columns)
+    growth = evolve(before, (one for chunk in chunks for one in chunk.observations), max_columns)
     masks = [np.ones(len(chunk.batch), np.bool_) for chunk in chunks]
     if keep is not None:
         masks = [np.array([*keep])]
@@ -93,7 +93,7 @@ def lands(
     return Landed(rows, grown.schema, rescued)
 
 
-# What is rescued
+# Rescued values
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def lands(
         (track(timestamp=NOON), f'{{"properties.timestamp":"{NOON}"}}'),
         (event(sentAt="soon"), '{"sentAt":"soon"}'),
         (event(timestamp=5), '{"timestamp":5}'),
-        # The same value as the column holds is no conflict, whatever its spelling.
+        # A value equal to the column's is not a conflict, however it is written.
         (event(userId="u1", properties={"user_id": "u1"}), None),
         (event(userId=5, properties={"user_id": "5", "UserId": 5}), None),
         (event(userId="5", properties={"user_id": 5.0}), None),
@@ -126,7 +126,7 @@ def lands(
         (track(A=[1], a={}), None),
     ],
 )  # fmt: skip
-def test_what_is_rescued(line: bytes, rescued: str | None) -> None:
+def test_conflicting_values_are_rescued(line: bytes, rescued: str | None) -> None:
     landed = lands([line])
     assert (landed.rescues if RESCUED in landed.schema.types else [None]) == [rescued]
     assert landed.rescued == (len(json.loads(rescued)) if rescued else 0)
@@ -205,7 +205,7 @@ def test_a_property_may_repeat_the_partition(by: DatePartition, values: dict[str
     assert wrong.rescued == len(values)
 
 
-def test_what_is_no_partition_column_here_is_a_column() -> None:
+def test_a_partition_column_of_another_layout_is_an_ordinary_column() -> None:
     assert lands([track(year=2026, hr="x")], by=DatePartition.DAY).cells("year", "hr") == [
         (2026, "x")
     ]
@@ -220,7 +220,7 @@ def test_a_property_called_rescued_data_is_a_column() -> None:
 # The budget
 
 
-def test_new_columns_are_taken_in_the_order_of_their_paths() -> None:
+def test_new_columns_are_added_in_order_of_their_paths() -> None:
     room = budget_used(new_table("t", Call.TRACK, Naming.WAREHOUSE).types) + 2
     landed = lands([track(b=1, c=2), track(**{"A a": 3, "a": 4})], max_columns=room)
     assert landed.cells("a", "b") == [(None, 1), (4, None)]
@@ -247,20 +247,20 @@ def test_a_known_column_needs_no_room() -> None:
 
 
 @pytest.mark.parametrize(("seed", "room"), [(1, 2000), (2, 16)])
-def test_columns_that_travel_loose_land_the_same(
+def test_overflow_values_land_the_same_as_columns(
     seed: int, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = [line for line in regular.events(seed, 60) if b'"track"' in line and b'"q"' not in line]
     groups = [lines[:20] or [track()], lines[20:] or [track()]]
-    firm = lands(*groups, max_columns=room)
+    in_columns = lands(*groups, max_columns=room)
     monkeypatch.setattr(module, "MAX_SPARSE_COLUMNS", 0)
-    loose = lands(*groups, max_columns=room)
-    assert loose.schema == firm.schema
-    assert loose.rows.equals(firm.rows)
-    assert loose.rescued == firm.rescued
+    overflowed = lands(*groups, max_columns=room)
+    assert overflowed.schema == in_columns.schema
+    assert overflowed.rows.equals(in_columns.rows)
+    assert overflowed.rescued == in_columns.rescued
 
 
-def test_many_rare_columns_travel_loose(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_of_many_rare_columns_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_SPARSE_COLUMNS", 20)
     wide = track(**{f"k{n}": [n] for n in range(21)}, K0="x")
     schema = new_table("t", Call.TRACK, Naming.WAREHOUSE)
@@ -273,7 +273,7 @@ def test_many_rare_columns_travel_loose(monkeypatch: pytest.MonkeyPatch) -> None
     assert landed.rescues == [None, '{"properties.K0":"x"}']
 
 
-# Order, and what is left out
+# Order, and dropped rows
 
 
 def test_rows_are_in_order_of_receipt_over_all_chunks() -> None:
@@ -287,7 +287,7 @@ def test_rows_are_in_order_of_receipt_over_all_chunks() -> None:
     assert [minute for minute, _ in found] == sorted(minute for minute, _ in found)
 
 
-def test_rows_that_do_not_land_leave_nothing() -> None:
+def test_dropped_rows_have_no_rescued_values() -> None:
     lines = [track(n=1, user_id=5), track(n=2), track(n=3, id="x")]
     landed = lands(lines, keep=[False, True, True])
     assert landed.cells("n") == [2, 3]
@@ -298,9 +298,9 @@ def test_rows_that_do_not_land_leave_nothing() -> None:
 
 
 @pytest.mark.parametrize("order", ["as they came", "shuffled"])
-@pytest.mark.parametrize("left_out", [[], [0], [199], [7, 8, 90], range(0, 200, 3), range(199)])
-def test_whatever_is_left_out_the_others_land(left_out: Iterable[int], order: str) -> None:
-    out = set(left_out)
+@pytest.mark.parametrize("dropped", [[], [0], [199], [7, 8, 90], range(0, 200, 3), range(199)])
+def test_all_rows_land_but_the_dropped_ones(dropped: Iterable[int], order: str) -> None:
+    out = set(dropped)
     minutes = [n // 4 if order == "as they came" else n * 7 % 60 for n in range(200)]
     lines = [
         event(receivedAt=f"2026-11-01T12:{minute:02}:00Z", properties={"n": n, "text": f"t{n}"})
@@ -318,10 +318,12 @@ def test_chunks_of_different_columns_make_one_table() -> None:
     assert landed.rows.schema.field("received_at").type == pa.timestamp("us", "UTC")
 
 
-# What is seen
+# Observations
 
 
-def seen_of(groups: list[list[bytes]], readers: list[TableReader]) -> dict[str, ColumnObservation]:
+def observations_of(
+    groups: list[list[bytes]], readers: list[TableReader]
+) -> dict[str, ColumnObservation]:
     found: dict[str, ColumnObservation] = {}
     for lines, reader in zip(groups, readers, strict=True):
         merge_observations(chunk_of(lines, reader).observations, found)
@@ -329,22 +331,22 @@ def seen_of(groups: list[list[bytes]], readers: list[TableReader]) -> dict[str, 
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_reader_that_has_read_before_tells_the_same(seed: int) -> None:
+def test_a_reused_reader_observes_the_same(seed: int) -> None:
     lines = [line for line in regular.events(seed, 60) if b'"track"' in line and b'"q"' not in line]
     groups = [part for part in (lines[:15], lines[15:30], lines[30:]) if part]
     schema = new_table("t", Call.TRACK, Naming.WAREHOUSE)
     one = reader_for(schema, known=False)
     others = [reader_for(schema, known=False) for _ in groups]
-    assert seen_of(groups, [one] * len(groups)) == seen_of(groups, others)
+    assert observations_of(groups, [one] * len(groups)) == observations_of(groups, others)
 
 
-def test_two_columns_of_one_dotted_path_are_told_apart() -> None:
+def test_two_columns_of_one_dotted_path_stay_separate() -> None:
     groups = [[track(**{"注.文": "x"}), track(注={"文": 5})], [track(注={"文": "y"})]]
     landed = lands(*groups)
     assert landed.rescued == 0
 
 
-def test_what_a_chunk_tells_of_new_columns() -> None:
+def test_a_chunk_reports_the_types_of_new_columns() -> None:
     schema = new_table("t", Call.TRACK, Naming.WAREHOUSE)
     known = schema.with_columns((Column(name="old", type=Type.STRING),))
     lines = [

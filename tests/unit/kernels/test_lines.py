@@ -1,4 +1,4 @@
-"""Archive files to whole lines: packed or plain, whole or damaged, in pieces of any size."""
+"""Archive files to lines: compressed or plain, whole or damaged, in pieces of any size."""
 
 import gzip
 import struct
@@ -35,7 +35,7 @@ def pieces(data: bytes, size: int) -> OpenFile:
 
 
 def read_lines(data: bytes, size: int = 7) -> tuple[list[bytes], Damage | None]:
-    """All lines, and the damage at the end if there was some."""
+    """Return all lines, and the damage if there is any."""
     found, damage = [], None
     for block in read_blocks(pieces(data, size)):
         assert damage is None
@@ -123,7 +123,7 @@ def test_a_wrong_checksum_loses_no_line(pack: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 50, 1 << 18])
-def test_what_follows_a_frame_and_is_none(size: int) -> None:
+def test_trailing_garbage_is_damage(size: int) -> None:
     found, damage = read_lines(PACKS["gzip"](CONTENT) + b"and so on", size)
     assert found == lines_of(CONTENT)
     assert damage is not None
@@ -186,7 +186,7 @@ def test_frames_to_skip_may_be_anywhere(size: int) -> None:
 
 
 def second_lines(data: bytes) -> tuple[list[bytes], Damage | None]:
-    """What the verifier reads; it does not say what the damage is."""
+    """Read lines as the verifier does, which does not describe the damage."""
     lines = list(second.read_lines(lambda: BytesIO(data)))
     damaged = lines[-1:] == [None]
     whole = [line for line in lines if line is not None]
