@@ -54,7 +54,8 @@ _NEW_KEY = re.compile("unexpected field|changed from null")
 def read_leaves(lines: Sequence[bytes], kinds: PathKinds, strict: bool) -> dict[Path, pa.Array]:
     """Read the array of every path with a value.
 
-    Raises `KindsChanged` after a change of `kinds`, `UnsupportedLine`, and `NewKey` if strict.
+    Raises `KindsChanged` after a change of `kinds`, `NewKey` if strict, and `UnsupportedLine`,
+    `UnsupportedBlock` or `TooDeep` for lines that Arrow cannot read.
     """
     if not lines:
         return {}

@@ -1,7 +1,7 @@
 """Cast a path's values to the type of their column, and find the type that fits a path's values.
 
 The rules are those of `model.types`, which casts and observes one value; here they are applied to
-whole columns. Pairs of kind and type that Arrow casts by the same rule use Arrow (`_DIRECT`). For
+whole columns. `_ARROW_CASTS` has the pairs of kind and type that Arrow casts by the same rule. For
 all others the values become JSON text, each distinct text is cast once by the scalar rule, and the
 results are spread over the rows. A cast gives the values, and a mask of those that were changed or
 dropped, whose originals must be rescued.
@@ -38,9 +38,9 @@ class CastResult(NamedTuple):
 
 def cast_column(kind: ValueKind, array: pa.Array, to: Type) -> CastResult:
     """Cast a path's values to the type of their column; null where a value does not fit."""
-    direct = _DIRECT.get((kind, to))
-    if direct:
-        return CastResult(direct(array), None)
+    arrow_cast = _ARROW_CASTS.get((kind, to))
+    if arrow_cast:
+        return CastResult(arrow_cast(array), None)
     if (kind, to) == (ValueKind.STRING, Type.TIMESTAMP):
         return _rescue_new_nulls(array, parse_times(array, timestamp_like))
     if (kind, to) == (ValueKind.JSON, Type.STRING) and pc.all(pc.starts_with(array, "[")).as_py():
@@ -72,11 +72,9 @@ def _format_decimals(numbers: pa.Array) -> pa.StringArray:
 
 
 def _round_decimals(numbers: pa.Array) -> pa.Array:
-    return (
-        numbers
-        if numbers.type == COLUMN_DECIMAL
-        else _map_distinct(numbers, types.round_decimal, COLUMN_DECIMAL)
-    )
+    if numbers.type == COLUMN_DECIMAL:
+        return numbers
+    return _map_distinct(numbers, types.round_decimal, COLUMN_DECIMAL)
 
 
 def _map_distinct(array: pa.Array, rule: Callable[[Any], Any], to: pa.DataType) -> pa.Array:
@@ -89,7 +87,7 @@ def _keep(array: pa.Array) -> pa.Array:
     return array
 
 
-_DIRECT = {
+_ARROW_CASTS = {
     (ValueKind.INT, Type.BIGINT): _keep,
     (ValueKind.INT, Type.DECIMAL): lambda array: array.cast(COLUMN_DECIMAL),
     (ValueKind.INT, Type.STRING): lambda array: array.cast(pa.string()),

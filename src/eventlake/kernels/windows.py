@@ -145,7 +145,10 @@ class _Window:
         return len(self.rows) + len(self.slow_rows)
 
     def read(self, kinds: PathKinds) -> None:
-        """Fill `dense` and `sparse`, reading again as long as kinds change or a line is removed."""
+        """Fill `dense` and `sparse`, reading again as long as kinds change or a line is removed.
+
+        Raises `UnsupportedBlock`, `NewKey` if strict, and `TooManyColumns` if not.
+        """
         for attempt in range(MAX_READS):
             # Arrow takes seconds for thousands of keys: count them before it reads them again.
             if not self.strict and (kinds.too_many_paths if attempt == 0 else attempt == 1):
@@ -174,6 +177,7 @@ class _Window:
 
 
 def _concat_dense(windows: list[_Window]) -> DenseColumns:
+    """Concatenate the dense columns; one that became JSON has its later values in `sparse`."""
     columns: defaultdict[Path, list[tuple[int, ValueKind, pa.Array]]] = defaultdict(list)
     rows = 0
     for window in windows:
