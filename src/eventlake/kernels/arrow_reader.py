@@ -119,12 +119,12 @@ def _learn_inferred(leaves: dict[Path, pa.Array], kinds: PathKinds) -> None:
 
 def _learn_empty(fields: Iterable[pa.Field], parent: Path, kinds: PathKinds) -> None:
     """Record paths without a value, so that a strict read does not fail at them."""
-    for one in fields:
-        path = (*parent, one.name)
-        if pa.types.is_struct(one.type) and one.type.num_fields:
-            _learn_empty(one.type, path, kinds)
+    for field in fields:
+        path = (*parent, field.name)
+        if pa.types.is_struct(field.type) and field.type.num_fields:
+            _learn_empty(field.type, path, kinds)
         elif path not in kinds.by_path and len(kinds.empty_paths) < MAX_PATHS:
-            kinds.empty_paths[path] = one.type if pa.types.is_struct(one.type) else pa.null()
+            kinds.empty_paths[path] = field.type if pa.types.is_struct(field.type) else pa.null()
 
 
 def _inferred_kind(inferred: pa.DataType) -> ValueKind:

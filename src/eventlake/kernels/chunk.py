@@ -125,12 +125,11 @@ def merge_observations(
     more: Iterable[ColumnObservation], by_column: dict[str, ColumnObservation]
 ) -> None:
     """Merge observations into `by_column`, in place; their order does not matter."""
-    for one in more:
-        earlier = by_column.setdefault(one.column, one)
-        if earlier is not one:
-            rank = min(earlier.rank, one.rank)
-            merged = ColumnObservation(one.column, join(earlier.type, one.type), rank)
-            by_column[one.column] = merged
+    for new in more:
+        earlier = by_column.setdefault(new.column, new)
+        if earlier is not new:
+            joined, rank = join(earlier.type, new.type), min(earlier.rank, new.rank)
+            by_column[new.column] = ColumnObservation(new.column, joined, rank)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ MAX_KEPT_LINE_BYTES = 64 << 20
 STEP_BYTES = 1 << 20
 """Most bytes of decompressed data at a time."""
 
-# isal's stubs call its error an exception, not a class of them.
+# isal's stubs declare its error class as an instance.
 _BAD_DATA = (cast("type[Exception]", isal_zlib.error), zlib.error, zstandard.ZstdError)
 _GZIP = b"\x1f\x8b"
 # pzstd and other tools start files with a frame without content.

@@ -20,9 +20,8 @@ def file_stats(footer: pq.FileMetaData, columns: Iterable[int]) -> dict[str, Col
     for column in columns:
         chunks = [group.column(column) for group in groups]
         stats = [chunk.statistics for chunk in chunks]
-        if all(
-            one is not None for one in stats
-        ):  # `None in stats` would compare, which crashes in Arrow
+        # Not `None in stats`: comparing statistics with None crashes in Arrow.
+        if all(one is not None for one in stats):
             by_column[chunks[0].path_in_schema] = _merge_groups(stats)
     return by_column
 

@@ -54,7 +54,7 @@ def _parse_each(texts: pa.Array, rule: Callable[[str], int | None]) -> pa.Array:
 
 
 def are_all_times(texts: pa.Array) -> bool:
-    """Whether every string is a timestamp, of at least one; checks the first before the others."""
+    """Whether there are strings and all are timestamps; checks the first before the others."""
     if texts.null_count == len(texts):
         return False
     first = texts[0].as_py()
