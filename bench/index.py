@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eventlake.kernels.dedupe import DAY, Ids
+from eventlake.kernels.dedupe import DAY_MICROS, Ids
 from eventlake.lakes import open_store
 from eventlake.ledger import Ledger, State
 from eventlake.model.commit import Commit, Counts, IdFile
@@ -45,7 +45,7 @@ def grow(lake: Path, source: str, ids: int) -> None:
 def _days_before(state: State) -> tuple[int, int]:
     """The days up to the first event that landed, in microseconds since 1970."""
     end = min(file.first for file in state.ids)
-    return end - DAYS * DAY, end
+    return end - DAYS * DAY_MICROS, end
 
 
 def _write(

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from eventlake.model.settings import source_settings
 from eventlake.model.types import plain
-from tests.little import Little
+from tests.kernel_lake import KernelLake
 from tests.oracle import Oracle, Settings
 
 CASES: list[dict[str, Any]] = [
@@ -32,26 +32,26 @@ def agree(lines: list[bytes], case: dict[str, Any], seed: int) -> None:
     rng = random.Random(seed)
     suppressed = frozenset({"u2"}) if seed % 2 else frozenset()
     oracle = Oracle(Settings(suppressed=suppressed, **case))
-    little = Little(source_settings(source="web", **case), suppressed)
+    lake = KernelLake(source_settings(source="web", **case), suppressed)
     cut = len(lines) // 2
     for part in (lines[:cut], lines[cut:]):
         files = {f"f{n}": part[n::3] for n in range(3)}
-        little.rejected.clear()
-        little.rescued = 0
+        lake.rejected.clear()
+        lake.rescued = 0
         result = oracle.load(files)
-        little.load(files, group=rng.choice([7, 50, 1000]))
-        assert Counter(little.rejected) == Counter(result.quarantine)
-        assert little.rescued == result.rescued
-        compare(oracle, little)
+        lake.load(files, block_lines=rng.choice([7, 50, 1000]))
+        assert Counter(lake.rejected) == Counter(result.quarantine)
+        assert lake.rescued == result.rescued
+        compare(oracle, lake)
 
 
-def compare(oracle: Oracle, little: Little) -> None:
-    partitions = little.settings.date_partition.columns
-    assert set(little.schemas) == set(oracle.tables)
+def compare(oracle: Oracle, lake: KernelLake) -> None:
+    partitions = lake.settings.date_partition.columns
+    assert set(lake.schemas) == set(oracle.tables)
     for table, state in oracle.tables.items():
-        schema = little.schemas[table]
+        schema = lake.schemas[table]
         assert [(c.name, str(c.type)) for c in schema.columns] == list(state.columns.items()), table
-        ours = Counter(comparable(row, ()) for row in rows_of(little.tables[table]))
+        ours = Counter(comparable(row, ()) for row in rows_of(lake.tables[table]))
         theirs = Counter(comparable(row, partitions) for row in state.rows)
         assert ours == theirs, difference(table, ours, theirs)
 

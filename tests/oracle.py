@@ -1,7 +1,7 @@
-"""What must land, worked out the slow and obvious way from the contract.
+"""A second, simple implementation of docs/lake.md, to compare the product with.
 
-Nothing here knows the pipeline: the standard library only, one event after the other, every rule
-written as the page says it.
+It shares no code with the product and uses the standard library only. It handles one event after
+the other, and follows the wording of the rules; speed does not matter.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LONGEST_PLAIN = 10_000
 
 @dataclass(frozen=True)
 class Settings:
-    """What a source may choose about its lake."""
+    """The settings of a source."""
 
     naming: str = "warehouse"
     date_partition: str = "day/hour"
@@ -55,7 +55,7 @@ class Settings:
 
 @dataclass
 class Counts:
-    """The books of one load, or of one table in it."""
+    """The counts of one load, or of one table in it."""
 
     received: int = 0
     landed: int = 0
@@ -68,7 +68,7 @@ class Counts:
 
 @dataclass
 class LoadResult(Counts):
-    """The totals of a load, the same for each table, and what was not an event."""
+    """The counts of a load in total and per table, its new columns, and its quarantined lines."""
 
     tables: dict[str, Counts] = field(default_factory=dict)
     new_columns: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class LoadResult(Counts):
 
 @dataclass
 class TableState:
-    """A table: its columns' types in order, and its rows."""
+    """A table: the types of its columns, in order, and its rows."""
 
     columns: dict[str, str]
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -92,7 +92,7 @@ class TableState:
 
 @dataclass(frozen=True)
 class Number:
-    """A JSON number: digits x 10^exponent, with no zero at either end of the digits."""
+    """A JSON number: digits x 10^exponent, the digits without leading or trailing zeros."""
 
     spelling: str
     negative: bool
@@ -101,11 +101,12 @@ class Number:
 
     @property
     def places(self) -> int:
-        """How many digits stand before the point; none or fewer for a size below 1."""
+        """Digits before the decimal point; zero or negative for numbers below 1."""
         return len(self.digits) + self.exponent
 
 
 def number(spelling: str) -> Number:
+    """Parse the text of a JSON number."""
     form = r"([+-]?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?)([0-9]+))?"
     sign, whole, fraction, power_sign, power = re.fullmatch(form, spelling).groups("")
     digits = (whole + fraction).lstrip("0")
@@ -118,13 +119,13 @@ def number(spelling: str) -> Number:
 
 
 def bounded(power: str) -> int:
-    """An exponent; beyond 18 digits its exact size no longer matters to any rule."""
+    """Parse an exponent; 10^18 if it has over 18 digits, as larger ones make no difference."""
     bare = power.lstrip("0") or "0"
     return int(bare) if len(bare) <= 18 else 10**18
 
 
 def plain(of: Number) -> str:
-    """The shortest form without an exponent, or the spelling sent where that is very long."""
+    """Format without an exponent, or as it was sent if that would be very long."""
     if not of.digits:
         return "0"
     if abs(of.exponent) > LONGEST_PLAIN:
@@ -138,7 +139,7 @@ def plain(of: Number) -> str:
 
 
 def shifted(of: Number, by: int) -> tuple[int, bool]:
-    """The size times 10^by: its whole part, and whether the first digit cut is 5 or more."""
+    """Return the integer part of |of| x 10^by, and whether the next digit is 5 or more."""
     exponent = of.exponent + by
     if exponent >= 0:
         return int(of.digits or "0") * 10**exponent, False
@@ -147,7 +148,7 @@ def shifted(of: Number, by: int) -> tuple[int, bool]:
 
 
 def rounded(of: Number) -> Decimal | None:
-    """As decimal(38,6), half away from zero; None when it does not fit."""
+    """Round to decimal(38,6), half away from zero; None if it does not fit."""
     if of.places > 32:
         return None
     whole, up = shifted(of, 6)
@@ -159,7 +160,7 @@ def rounded(of: Number) -> Decimal | None:
 
 
 def truncated(of: Number) -> int | None:
-    """The integer towards zero; None beyond 64 bits."""
+    """Truncate to an integer; None if it does not fit in 64 bits."""
     if of.places > 19:
         return None
     size, _ = shifted(of, 0)
@@ -208,7 +209,10 @@ def scalar(kind: str, token: str) -> Any:
 
 
 class Parser:
-    """Takes tokens one by one; `expect` says which may come, `stack` holds what is still open."""
+    """A parser without recursion.
+
+    `expect` has the tokens that may come next, `stack` the open containers with their last keys.
+    """
 
     def __init__(self) -> None:
         self.stack: list[tuple[Any, list[str]]] = []
@@ -262,7 +266,7 @@ class Parser:
 
 
 def parse(raw: bytes) -> tuple[Any, int]:
-    """The value of a line, and how deep its brackets go."""
+    """Parse a line; return its value and how deep it nests. Raises `NotJsonError`."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as exc:
@@ -276,7 +280,7 @@ def parse(raw: bytes) -> tuple[Any, int]:
 
 
 def encode(value: Any) -> str:
-    """Compact JSON, every number in the spelling it was sent."""
+    """Encode as compact JSON, numbers as they were sent."""
     if isinstance(value, Number):
         return value.spelling
     if isinstance(value, list):
@@ -290,7 +294,7 @@ def encode(value: Any) -> str:
 
 
 def timestamp(text: str) -> datetime | None:
-    """The instant a string of section 5 names; None for any other string."""
+    """Parse a timestamp by section 5 of docs/lake.md; None for any other string."""
     form = r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(Z|[+-]\d\d:?\d\d)?"
     found = re.fullmatch(form, text, re.ASCII)
     if found is None:
@@ -383,7 +387,7 @@ CASTS = {
 
 
 def cast(value: Any, to: str) -> tuple[Any, bool]:
-    """The value in that type, and whether it went in whole."""
+    """Cast a value to a column type; return it and whether nothing was lost."""
     result = CASTS[to](value)
     cut = to == "bigint" and isinstance(value, Number) and value.exponent < 0
     return result, result is not None and not cut
@@ -414,12 +418,12 @@ def table_name(event: Mapping[str, Any], settings: Settings) -> str:
 
 
 def catalog_name(table: str, prefix: str) -> str:
-    """What the catalog calls a table; the lake itself does not know the prefix."""
+    """Return the name of a table in the catalog; in the lake it has no prefix."""
     return shorten(f"{prefix}_{table}", 127) if prefix else table
 
 
 def named_keys(keys: tuple[str, ...], kind: str, naming: str) -> tuple[str, ...]:
-    """The keys of a path that make its column's name."""
+    """Return the keys of a path that its column is named by."""
     bag = "traits" if kind in ("identify", "group", "alias") else "properties"
     return keys[1:] if naming == "warehouse" and len(keys) > 1 and keys[0] == bag else keys
 
@@ -429,7 +433,7 @@ def column_name(keys: Iterable[str]) -> str:
 
 
 def standard(kind: str, naming: str) -> dict[str, tuple[str, str]]:
-    """Each standard column's own source and type, in order."""
+    """Return the source field and type of each standard column, in order."""
     texts = ("anonymousId", "userId", *OWN[kind], "type", "channel", "version", "projectId")
     columns = {"id" if naming == "warehouse" else "message_id": ("messageId", "string")}
     columns |= {snake(key): (key, "string") for key in texts}
@@ -457,7 +461,7 @@ Rank = tuple[bool, str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Value:
-    """One value that is no object, with the keys that lead to it."""
+    """A value that is not an object, with its path and the column that it is for."""
 
     keys: tuple[str, ...]
     value: Any
@@ -470,13 +474,13 @@ class Value:
 
     @property
     def rank(self) -> Rank:
-        # Two values may share a dotted path (`a.b` and a: {b}); then their keys decide.
+        # The keys break the tie between two values with one dotted path (`a.b` and a: {b}).
         return not self.exact, self.path, self.keys
 
 
 @dataclass(frozen=True)
 class Event:
-    """An event that was read, and where from."""
+    """A valid event, with the file and line that it is from."""
 
     body: Mapping[str, Any]
     table: str
@@ -495,7 +499,7 @@ class Event:
 
 @dataclass
 class Placed:
-    """An event's fixed columns, the one value each inferred column gets, and those rescued."""
+    """An event's fixed columns, the one value of each inferred column, and the rescued values."""
 
     fixed: dict[str, Any]
     winners: dict[str, Value]
@@ -507,7 +511,7 @@ def is_text(value: Any) -> bool:
 
 
 def reason_against(raw: bytes) -> str | None:
-    """Why the line is no event; None when it is one."""
+    """Return why a line is not a valid event; None if it is one."""
     if len(raw) > LARGEST:
         return "too_large"
     try:
@@ -571,13 +575,13 @@ def place(event: Event, settings: Settings) -> Placed:
 
 
 def holds(fixed: Mapping[str, Any], one: Value, to: str) -> bool:
-    """Whether the value stands in the fixed column of its name already."""
+    """Whether the fixed column of that name has the same value."""
     result, whole = cast(one.value, to)
     return whole and fixed.get(one.column) == result
 
 
 def compete(placed: Placed, inferred: list[Value]) -> None:
-    """Of the values for one column the best path wins."""
+    """Give each column the value of the best path; rescue the others."""
     for one in sorted(inferred, key=lambda value: value.rank):
         if one.column in placed.winners:
             placed.rescued.append(one)
@@ -586,19 +590,19 @@ def compete(placed: Placed, inferred: list[Value]) -> None:
 
 
 def new_columns(placed: list[Placed], known: Mapping[str, str], room: int) -> dict[str, str]:
-    """The columns this load adds: as many as there is room for, best paths first."""
+    """Return the columns that a load adds: at most `room`, best paths first."""
     ranks: dict[str, Rank] = {}
     types: dict[str, set[str]] = {}
     for one in (winner for event in placed for winner in event.winners.values()):
         if one.column not in known:
             ranks[one.column] = min(one.rank, ranks.get(one.column, one.rank))
             types.setdefault(one.column, set()).add(observed(one.value))
-    taken = sorted(ranks, key=lambda column: ranks[column])[: max(room, 0)]
-    return {column: join(types[column]) for column in taken}
+    chosen = sorted(ranks, key=lambda column: ranks[column])[: max(room, 0)]
+    return {column: join(types[column]) for column in chosen}
 
 
 def row(placed: Placed, columns: Mapping[str, str]) -> tuple[dict[str, Any], int]:
-    """The row that lands, and how many of its values were rescued."""
+    """Return the row that lands, and how many of its values are rescued."""
     cells, rescued = dict(placed.fixed), list(placed.rescued)
     for column, one in placed.winners.items():
         whole = False
@@ -611,13 +615,13 @@ def row(placed: Placed, columns: Mapping[str, str]) -> tuple[dict[str, Any], int
 
 
 def rescue(rescued: list[Value]) -> str:
-    """One JSON object; of two values with one dotted path neither is dropped."""
+    """Encode rescued values as one JSON object, which may have a key twice."""
     ordered = sorted(rescued, key=lambda one: (one.path, one.keys))
     return "{" + ",".join(f"{encode(one.path)}:{encode(one.value)}" for one in ordered) + "}"
 
 
 class Oracle:
-    """A lake in memory: the tables and the kept ids over several loads."""
+    """A lake in memory: its tables, and the message ids of landed events, over several loads."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -667,17 +671,17 @@ class Oracle:
         return True
 
     def keeps(self, event: Event) -> bool:
-        """Whether no kept event of that id was received near it; if so it is kept from now on."""
-        seen = self.kept.setdefault(event.body["messageId"], [])
+        """Whether an event is not a duplicate; its message id is then remembered."""
+        times = self.kept.setdefault(event.body["messageId"], [])
         window = timedelta(days=self.settings.dedup_days)
-        if any(abs(event.received - other) <= window for other in seen):
+        if any(abs(event.received - other) <= window for other in times):
             return False
-        seen.append(event.received)
+        times.append(event.received)
         return True
 
     def land(self, table: str, events: list[tuple[Event, bool]], result: LoadResult) -> None:
         if table not in self.tables and not any(kept for _, kept in events):
-            for _ in events:  # a table begins with its first row
+            for _ in events:  # a table is created with its first row
                 result.add(table, "duplicates")
             result.new_columns[table] = {}
             return

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventlake.kernels.cast import ARROW
+from eventlake.kernels.cast import ARROW_BY_TYPE
 from eventlake.kernels.times import parse_times
 from eventlake.model.layout import REPORTS
 from eventlake.model.report import COLUMNS, PARTITIONS, Line
@@ -87,5 +87,5 @@ def _table(lines: list[Line]) -> pa.Table:
             columns[name] = parse_times(pa.array(values, pa.string()), timestamp_like)
         else:
             texts = [json.dumps(v) if isinstance(v, list) else v for v in values]
-            columns[name] = pa.array(texts, ARROW[kind])
+            columns[name] = pa.array(texts, ARROW_BY_TYPE[kind])
     return pa.table(columns)

@@ -1,4 +1,4 @@
-"""Loads a folder into a lake, without Spark, and prints the books and the peak of memory."""
+"""Load a folder into a lake without Spark; print the counts and the peak of memory as JSON."""
 
 import json
 import resource

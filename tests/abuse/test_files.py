@@ -1,7 +1,7 @@
-"""Files that nobody should send: each line is in the books, and a worker's memory is bounded.
+"""Loads of hostile files: every line is counted, and a worker's memory stays bounded.
 
-`EVENTLAKE_ABUSE_SECONDS` makes the random campaign longer; a failure says which
-`EVENTLAKE_ABUSE_SEED` repeats it.
+`EVENTLAKE_ABUSE_SECONDS` makes the random test longer; a failure names the `EVENTLAKE_ABUSE_SEED`
+that repeats it.
 """
 
 import gzip
@@ -24,10 +24,10 @@ from eventlake.services.read import open_lake
 from eventlake.verify.lines import read_lines
 
 WORKER_MB = 1500
-"""What docs/operations.md says that a worker takes at most."""
+"""The memory limit of a worker in docs/operations.md."""
 SECONDS = float(os.environ.get("EVENTLAKE_ABUSE_SECONDS", "10"))
 MB = 1 << 20
-Books = dict[str, int]
+Counts = dict[str, int]
 
 
 def event(number: int, properties: dict[str, Any] | None = None, **fields: Any) -> bytes:
@@ -41,8 +41,8 @@ def event(number: int, properties: dict[str, Any] | None = None, **fields: Any) 
     return json.dumps(head | fields).encode()
 
 
-def loaded(folder: Path) -> Books:
-    """Load `folder/logs` in a process of its own; every line must be in the books."""
+def load_and_count(folder: Path) -> Counts:
+    """Load `folder/logs` in a new process; check the number of lines and the peak of memory."""
     ran = subprocess.run(
         [sys.executable, "-m", "tests.abuse.loading", folder / "logs", folder / "lake"],
         capture_output=True,
@@ -50,15 +50,15 @@ def loaded(folder: Path) -> Books:
         check=False,
     )
     assert ran.returncode == 0, f"exit {ran.returncode}: {ran.stderr[-2000:]}"
-    books: Books = json.loads(ran.stdout.splitlines()[-1])
-    counted = sum(lines_in(path) for path in (folder / "logs").iterdir())
-    assert books["received"] == counted, books
-    assert books["peak"] < WORKER_MB, books
-    return books
+    counts: Counts = json.loads(ran.stdout.splitlines()[-1])
+    lines = sum(lines_in(path) for path in (folder / "logs").iterdir())
+    assert counts["received"] == lines, counts
+    assert counts["peak"] < WORKER_MB, counts
+    return counts
 
 
 def lines_in(path: Path) -> int:
-    """Lines that are not blank, and the damage of a file as one more."""
+    """Count the lines that are not blank, and one more if the file is damaged."""
     lines = read_lines(lambda: path.open("rb"))
     return sum(1 for line in lines if line is None or line.strip(b" \t\r"))
 
@@ -71,7 +71,7 @@ def write(folder: Path, name: str, pieces: Iterable[bytes]) -> None:
             file.write(piece)
 
 
-def packed(packer: Any, pieces: Iterable[bytes]) -> Iterable[bytes]:
+def compress(packer: Any, pieces: Iterable[bytes]) -> Iterable[bytes]:
     for piece in pieces:
         yield packer.compress(piece)
     yield packer.flush()
@@ -85,7 +85,7 @@ def zstd_packer() -> Any:
     return zstandard.ZstdCompressor().compressobj()
 
 
-# Keys that are data
+# Data as keys
 
 
 def burst(count: int, at: int, length: int) -> Iterable[bytes]:
@@ -95,48 +95,50 @@ def burst(count: int, at: int, length: int) -> Iterable[bytes]:
 
 
 @pytest.mark.parametrize("at", [12_000])
-def test_a_burst_of_distinct_keys_wherever_it_is(tmp_path: Path, at: int) -> None:
+def test_a_burst_of_distinct_keys_becomes_columns_up_to_the_limit(tmp_path: Path, at: int) -> None:
     write(tmp_path, "a.jsonl", burst(60_000, at, 1500))
-    books = loaded(tmp_path)
-    assert books["landed"] == 60_000
+    counts = load_and_count(tmp_path)
+    assert counts["landed"] == 60_000
     table = open_lake(tmp_path / "lake").tables()[0]
     assert len(table.columns) > 1900
 
 
-def test_keys_that_are_all_data(tmp_path: Path) -> None:
+def test_events_whose_keys_are_all_distinct_land(tmp_path: Path) -> None:
     write(tmp_path, "a.jsonl", burst(6_000, 0, 6_000))
-    assert loaded(tmp_path)["landed"] == 6_000
+    assert load_and_count(tmp_path)["landed"] == 6_000
     assert open_lake(tmp_path / "lake").verify("web").problems == ()
 
 
-# Small files that become large
+# Small files that expand
 
 
 @pytest.mark.parametrize("packer", [gzipper, zstd_packer])
-def test_a_small_file_of_enormous_lines(tmp_path: Path, packer: Callable[[], Any]) -> None:
+def test_enormous_lines_of_a_small_file_are_quarantined(
+    tmp_path: Path, packer: Callable[[], Any]
+) -> None:
     spaces = [b" " * MB] * 300
-    write(tmp_path, "a", packed(packer(), [event(1), *spaces, b"\n", event(2), b"\n", *spaces]))
+    write(tmp_path, "a", compress(packer(), [event(1), *spaces, b"\n", event(2), b"\n", *spaces]))
     (tmp_path / "logs/a").rename(tmp_path / "logs/a.gz")
-    books = loaded(tmp_path)
-    assert (books["landed"], books["quarantined"]) == (1, 1)
+    counts = load_and_count(tmp_path)
+    assert (counts["landed"], counts["quarantined"]) == (1, 1)
 
 
-def test_millions_of_lines_that_are_no_events(tmp_path: Path) -> None:
-    write(tmp_path, "a.gz", packed(gzipper(), [b"1\n" * (MB // 2)]))
-    assert loaded(tmp_path)["quarantined"] == MB // 2
+def test_half_a_million_invalid_lines_are_quarantined(tmp_path: Path) -> None:
+    write(tmp_path, "a.gz", compress(gzipper(), [b"1\n" * (MB // 2)]))
+    assert load_and_count(tmp_path)["quarantined"] == MB // 2
 
 
-def test_very_many_very_small_events(tmp_path: Path) -> None:
+def test_very_many_small_events_land(tmp_path: Path) -> None:
     small = b'{"type":"page","messageId":"%d","receivedAt":"2026-11-01T00:00:00Z"}\n'
-    write(tmp_path, "a.gz", packed(gzipper(), (small % n for n in range(300_000))))
-    assert loaded(tmp_path)["landed"] == 300_000
+    write(tmp_path, "a.gz", compress(gzipper(), (small % n for n in range(300_000))))
+    assert load_and_count(tmp_path)["landed"] == 300_000
 
 
-# Anything
+# Random files
 
 
 def content(rng: random.Random, first: int) -> bytes:
-    """Lines of all kinds; most are events."""
+    """Make lines of all kinds, most of them events."""
     lines: list[bytes] = []
     while len(lines) < 100:
         number = first + len(lines)
@@ -174,7 +176,7 @@ def damage(rng: random.Random, data: bytes) -> bytes:
 
 
 def file_of(rng: random.Random, first: int) -> bytes:
-    """A file in one of its packings, of several frames, and sometimes damaged."""
+    """Make a file: plain or compressed in several frames, and sometimes damaged."""
     parts = [content(rng, first + 10_000 * n) for n in range(rng.randint(1, 3))]
     skippable = struct.pack("<II", 0x184D2A50 + rng.randrange(16), 5) + b"hello"
     zeros = b"\0" * rng.choice([0, 0, 7])
@@ -187,13 +189,13 @@ def file_of(rng: random.Random, first: int) -> bytes:
         packings = [skippable + zstandard.compress(part) for part in parts] + [skippable]
     elif kind == "bomb":
         blank = [rng.choice([b" ", b"x", b"\n"]) * MB] * rng.randint(1, 200)
-        packings = [b"".join(packed(rng.choice([gzipper, zstd_packer])(), [parts[0], *blank]))]
+        packings = [b"".join(compress(rng.choice([gzipper, zstd_packer])(), [parts[0], *blank]))]
     else:
         packings = parts
     return damage(rng, b"".join(packings))
 
 
-def test_random_files(tmp_path: Path) -> None:
+def test_every_line_of_random_files_is_counted(tmp_path: Path) -> None:
     until, seed = time.monotonic() + SECONDS, int(os.environ.get("EVENTLAKE_ABUSE_SEED", "1"))
     while True:
         folder = tmp_path / str(seed)
@@ -202,7 +204,7 @@ def test_random_files(tmp_path: Path) -> None:
         for number in range(6):
             write(folder, f"{number}.jsonl", [file_of(rng, 100_000 * number)])
         try:
-            loaded(folder)
+            load_and_count(folder)
             problems = open_lake(folder / "lake").verify("web").problems
             assert problems == ()
         except AssertionError as problem:

@@ -3,7 +3,7 @@
 import pytest
 from tests import adversary, regular
 from tests.agreement import CASES, agree
-from tests.unit.kernels.test_parse import LINES, ODD, check, one_odd
+from tests.unit.kernels.test_parse import IRREGULAR, LINES, check, with_line_at
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -24,8 +24,8 @@ def test_the_fast_path_gives_what_the_slow_one_gives(seed: int) -> None:
 
 
 def test_one_odd_line_wherever_it_stands() -> None:
-    for line in ODD:
+    for line in IRREGULAR:
         alone = [line.encode()]
-        check(one_odd(line, 0), LINES)
-        check(one_odd(line, len(LINES)), alone, LINES)
+        check(with_line_at(line, 0), LINES)
+        check(with_line_at(line, len(LINES)), alone, LINES)
         check(alone, LINES)

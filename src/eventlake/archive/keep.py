@@ -26,8 +26,8 @@ from eventlake.archive.addresses import (
     open_log,
 )
 from eventlake.errors import InvalidSettings, Unavailable
-from eventlake.kernels.lines import Damage, Open, blocks, suffix_of
-from eventlake.kernels.route import Refused, examine
+from eventlake.kernels.lines import Damage, OpenFile, read_blocks, suffix_of
+from eventlake.kernels.route import InvalidLine, validate_line
 from eventlake.model.commit import Input
 from eventlake.model.layout import LOGS
 from eventlake.model.types import timestamp
@@ -161,14 +161,14 @@ def _modified(one: Input, holders: Holders) -> int:
     return int((found.modified.timestamp() if found else time.time()) * 1e6)
 
 
-def _first_received(open_file: Open) -> int | None:
+def _first_received(open_file: OpenFile) -> int | None:
     """When the first event of a log was received, in microseconds since 1970."""
-    for block in blocks(open_file):
+    for block in read_blocks(open_file):
         if isinstance(block, Damage):
             return None
         for line in block.split(b"\n"):
             try:
-                return timestamp(examine(line).receivedAt)
-            except Refused:
+                return timestamp(validate_line(line).receivedAt)
+            except InvalidLine:
                 continue
     return None

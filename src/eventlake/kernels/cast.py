@@ -1,7 +1,10 @@
-"""Columns of JSON kinds into the five column types: the cast table, a column at a time.
+"""Cast a path's values to the type of their column, and find the type that fits a path's values.
 
-The common pairs are Arrow's own kernels. Every other pair goes by the scalar rules of
-`model.types`, once for each distinct value.
+The rules are those of `model.types`, which casts and observes one value; here they are applied to
+whole columns. `_ARROW_CASTS` has the pairs of kind and type that Arrow casts by the same rule. For
+all others the values become JSON text, each distinct text is cast once by the scalar rule, and the
+results are spread over the rows. A cast gives the values, and a mask of those that were changed or
+dropped, whose originals must be rescued.
 """
 
 from collections.abc import Callable
@@ -10,135 +13,142 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventlake.kernels.dense import EXACT, MONEY
+from eventlake.kernels.arrow_reader import COLUMN_DECIMAL, EXACT_DECIMAL
 from eventlake.kernels.jsontext import decode, encode
-from eventlake.kernels.kinds import Kind
-from eventlake.kernels.times import MICROS, all_times, parse_times
+from eventlake.kernels.kinds import ValueKind
+from eventlake.kernels.times import MICROS, are_all_times, parse_times
 from eventlake.model import types
 from eventlake.model.types import Cast, Type, timestamp_like
 
-ARROW = {
+ARROW_BY_TYPE = {
     Type.BOOLEAN: pa.bool_(),
     Type.BIGINT: pa.int64(),
-    Type.DECIMAL: MONEY,
+    Type.DECIMAL: COLUMN_DECIMAL,
     Type.STRING: pa.string(),
     Type.TIMESTAMP: MICROS,
 }
 
 
-class Column(NamedTuple):
-    """Values in a column's type, and which of the originals must be rescued (None: not one)."""
+class CastResult(NamedTuple):
+    """Values in a column's type, and a mask of the originals to rescue (None if there are none)."""
 
     values: pa.Array
     rescue: pa.BooleanArray | None
 
 
-def cast_column(kind: Kind, array: pa.Array, to: Type) -> Column:
-    """A path's values in the type of their column."""
-    direct = _DIRECT.get((kind, to))
-    if direct:
-        return Column(direct(array), None)
-    if (kind, to) == (Kind.STRING, Type.TIMESTAMP):
-        return _checked(array, parse_times(array, timestamp_like))
-    if (kind, to) == (Kind.JSON, Type.STRING) and pc.all(pc.starts_with(array, "[")).as_py():
-        return Column(array, None)  # arrays, whose text is what lands
-    return _by_value(json_text(kind, array), to)
+def cast_column(kind: ValueKind, array: pa.Array, to: Type) -> CastResult:
+    """Cast a path's values to the type of their column; null where a value does not fit."""
+    arrow_cast = _ARROW_CASTS.get((kind, to))
+    if arrow_cast:
+        return CastResult(arrow_cast(array), None)
+    if (kind, to) == (ValueKind.STRING, Type.TIMESTAMP):
+        return _rescue_new_nulls(array, parse_times(array, timestamp_like))
+    if (kind, to) == (ValueKind.JSON, Type.STRING) and pc.all(pc.starts_with(array, "[")).as_py():
+        return CastResult(array, None)  # a string column holds the JSON text of arrays
+    return _cast_distinct(json_text(kind, array), to)
 
 
-def json_text(kind: Kind, array: pa.Array) -> pa.StringArray:
-    """The values as JSON text."""
-    if kind is Kind.JSON:
+def json_text(kind: ValueKind, array: pa.Array) -> pa.StringArray:
+    """Return a path's values as JSON text; null stays null."""
+    if kind is ValueKind.JSON:
         return array
-    if kind is Kind.STRING:
-        return _each(array, encode, pa.string())
-    return _plain_numbers(array) if kind is Kind.NUMBER else array.cast(pa.string())
+    if kind is ValueKind.STRING:
+        return _map_distinct(array, encode, pa.string())
+    return _format_decimals(array) if kind is ValueKind.NUMBER else array.cast(pa.string())
 
 
-def _checked(before: pa.Array, after: pa.Array) -> Column:
+def _rescue_new_nulls(before: pa.Array, after: pa.Array) -> CastResult:
+    """Mark the values that became null in a cast as to be rescued."""
     if after.null_count == before.null_count:
-        return Column(after, None)
-    return Column(after, pc.and_(before.is_valid(), after.is_null()))
+        return CastResult(after, None)
+    return CastResult(after, pc.and_(before.is_valid(), after.is_null()))
 
 
-def _plain_numbers(numbers: pa.Array) -> pa.StringArray:
-    """Shortest decimal form, without the zeros that a fixed scale adds."""
-    if numbers.type == EXACT:  # Arrow writes small ones with an exponent
-        return _each(numbers, lambda number: types.plain(str(number)), pa.string())
+def _format_decimals(numbers: pa.Array) -> pa.StringArray:
+    """Format decimals without trailing zeros or exponent."""
+    if numbers.type == EXACT_DECIMAL:  # Arrow formats small ones with an exponent
+        return _map_distinct(numbers, lambda number: types.plain(str(number)), pa.string())
     return pc.utf8_rtrim(pc.utf8_rtrim(numbers.cast(pa.string()), "0"), ".")
 
 
-def _round(numbers: pa.Array) -> pa.Array:
-    return numbers if numbers.type == MONEY else _each(numbers, types.round_decimal, MONEY)
+def _round_decimals(numbers: pa.Array) -> pa.Array:
+    if numbers.type == COLUMN_DECIMAL:
+        return numbers
+    return _map_distinct(numbers, types.round_decimal, COLUMN_DECIMAL)
 
 
-def _each(array: pa.Array, rule: Callable[[Any], Any], to: pa.DataType) -> pa.Array:
-    """A rule applied once to every distinct value."""
+def _map_distinct(array: pa.Array, rule: Callable[[Any], Any], to: pa.DataType) -> pa.Array:
+    """Apply a rule once to every distinct value."""
     distinct = array.dictionary_encode()
     return pa.array(map(rule, distinct.dictionary.to_pylist()), to).take(distinct.indices)
 
 
-def _same(array: pa.Array) -> pa.Array:
+def _keep(array: pa.Array) -> pa.Array:
     return array
 
 
-_DIRECT = {
-    (Kind.INT, Type.BIGINT): _same,
-    (Kind.INT, Type.DECIMAL): lambda array: array.cast(MONEY),
-    (Kind.INT, Type.STRING): lambda array: array.cast(pa.string()),
-    (Kind.NUMBER, Type.DECIMAL): _round,
-    (Kind.NUMBER, Type.STRING): _plain_numbers,
-    (Kind.BOOL, Type.BOOLEAN): _same,
-    (Kind.BOOL, Type.STRING): lambda array: array.cast(pa.string()),
-    (Kind.STRING, Type.STRING): _same,
-    (Kind.TIME, Type.TIMESTAMP): _same,
+_ARROW_CASTS = {
+    (ValueKind.INT, Type.BIGINT): _keep,
+    (ValueKind.INT, Type.DECIMAL): lambda array: array.cast(COLUMN_DECIMAL),
+    (ValueKind.INT, Type.STRING): lambda array: array.cast(pa.string()),
+    (ValueKind.NUMBER, Type.DECIMAL): _round_decimals,
+    (ValueKind.NUMBER, Type.STRING): _format_decimals,
+    (ValueKind.BOOL, Type.BOOLEAN): _keep,
+    (ValueKind.BOOL, Type.STRING): lambda array: array.cast(pa.string()),
+    (ValueKind.STRING, Type.STRING): _keep,
+    (ValueKind.TIME, Type.TIMESTAMP): _keep,
 }
 
 
-def _by_value(texts: pa.StringArray, to: Type) -> Column:
+def _cast_distinct(texts: pa.StringArray, to: Type) -> CastResult:
     distinct = texts.dictionary_encode()
     casts = [cast_text(text, to) for text in distinct.dictionary.to_pylist()]
-    values = _typed([cast.value for cast in casts], to).take(distinct.indices)
+    values = _make_array([cast.value for cast in casts], to).take(distinct.indices)
     rescue = pa.array([cast.rescue for cast in casts], pa.bool_())
     if not pc.any(rescue).as_py():
-        return Column(values, None)
-    return Column(values, rescue.take(distinct.indices).fill_null(False))
+        return CastResult(values, None)
+    return CastResult(values, rescue.take(distinct.indices).fill_null(False))
 
 
-def _typed(values: list[types.Scalar], to: Type) -> pa.Array:
+def _make_array(values: list[types.Scalar], to: Type) -> pa.Array:
     if to is Type.TIMESTAMP:
         return pa.array(values, pa.int64()).cast(MICROS)
-    return pa.array(values, ARROW[to])
+    return pa.array(values, ARROW_BY_TYPE[to])
 
 
 def cast_text(text: str, to: Type) -> Cast:
-    """One value, given as JSON text, in a column's type."""
+    """Cast one value, given as JSON text, to a column's type."""
     if text.startswith("["):
         return Cast(text, False) if to is Type.STRING else types.MISFIT
     return types.cast(decode(text), to)
 
 
-def observe_column(kind: Kind, array: pa.Array) -> Type:
-    """The type that holds all the values of a path; there is at least one."""
-    if kind is Kind.JSON:
+def observe_column(kind: ValueKind, array: pa.Array) -> Type:
+    """Return the type that fits all values of a path, of which there is at least one."""
+    if kind is ValueKind.JSON:
         return _observe_texts(array)
-    if kind is Kind.STRING:
-        return Type.TIMESTAMP if all_times(array) else Type.STRING
-    return _OBSERVED[kind]
+    if kind is ValueKind.STRING:
+        return Type.TIMESTAMP if are_all_times(array) else Type.STRING
+    return _TYPE_BY_KIND[kind]
 
 
-_OBSERVED = {Kind.INT: Type.BIGINT, Kind.NUMBER: Type.DECIMAL, Kind.BOOL: Type.BOOLEAN}
+_TYPE_BY_KIND = {
+    ValueKind.INT: Type.BIGINT,
+    ValueKind.NUMBER: Type.DECIMAL,
+    ValueKind.BOOL: Type.BOOLEAN,
+}
 
 
 def observe_text(text: str) -> Type:
-    """The type that one value, given as JSON text, asks for."""
+    """Return the type that fits one value, given as JSON text."""
     return Type.STRING if text.startswith("[") else types.observe(decode(text))
 
 
 def _observe_texts(texts: pa.StringArray) -> Type:
-    found: Type | None = None
+    joined: Type | None = None
     for text in pc.unique(texts.drop_null()).to_pylist():
-        one = observe_text(text)
-        found = one if found is None else types.join(found, one)
-        if found is Type.STRING:
+        observed = observe_text(text)
+        joined = observed if joined is None else types.join(joined, observed)
+        if joined is Type.STRING:
             break
-    return found or Type.STRING
+    return joined or Type.STRING

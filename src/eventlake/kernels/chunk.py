@@ -1,4 +1,25 @@
-"""One table's share of a block of events: columns by path, conflicts settled, types observed."""
+"""Turn one table's lines into a chunk: columns by path, conflicts resolved, types observed.
+
+A chunk keeps the values by *path*, not yet in the types of the table's columns, because those are
+only final once all tasks of a run have reported the new columns they observed. What is decided
+here, row by row, is which path may fill which column:
+
+- Several paths can map to one column name (`unitPrice`, `unit_price`). In each row the path of the
+  best rank gets the column; the values of the others are rescued.
+- Reserved columns (standard columns, partition columns, `_rescued_data`) belong to their own
+  source. Any other path that maps to one is rescued unless its value equals what the column holds.
+- If the table cannot take any more columns, the values of new ones are rescued at once.
+
+A rescued value keeps the text that was sent, so paths of numbers that may be rescued are parsed
+as JSON text; that a path needs this may only show after a parse, which is then repeated.
+
+Lines whose keys are data bring thousands of paths with few values each. Their values are not made
+into columns but kept as overflow, grouped by row, until the table's columns are final.
+
+The chunk is a record batch of columns "0", "1", …; its metadata lists for each of them the table's
+column, the dotted path and the kind. The first one is the time of receipt. The last ones may be
+two lists of JSON texts: rescued values and overflow values. `land` reads them.
+"""
 
 import json
 from collections import defaultdict
@@ -11,9 +32,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventlake.kernels.cast import ARROW, cast_column, json_text, observe_column, observe_text
-from eventlake.kernels.kinds import Kind, Kinds
-from eventlake.kernels.parse import Parsed, parse
+from eventlake.kernels.cast import (
+    ARROW_BY_TYPE,
+    cast_column,
+    json_text,
+    observe_column,
+    observe_text,
+)
+from eventlake.kernels.kinds import PathKinds, ValueKind
+from eventlake.kernels.parse import ParsedBlock, parse_lines
 from eventlake.kernels.times import MICROS, as_micros
 from eventlake.model.layout import DatePartition
 from eventlake.model.naming import RESCUED, Call, Leaf, Naming, Path, leaf
@@ -21,104 +48,109 @@ from eventlake.model.schema import standard_columns
 from eventlake.model.types import Type, join
 
 RESCUE = "rescue"
-"""The chunk's own column of values that could not sit in theirs: JSON `[[path, text], …]`."""
-LOOSE = "loose"
-"""Another, of values whose columns are too many to be made here: `[[path, text, column], …]`."""
-MAX_SPARSE = 500
-MAX_STRINGS = 20_000
-RECEIVED = "received_at"
+"""Kind of the chunk column with rescued values: JSON `[[path, text], …]` per row."""
+OVERFLOW = "overflow"
+"""Kind of the chunk column with overflow values: JSON `[[path, text, column], …]` per row."""
+MAX_SPARSE_COLUMNS = 500
+"""Most columns made of sparse values; with more, values go to the overflow."""
+MAX_STRING_PATHS = 20_000
+"""Most paths that a reader remembers as strings."""
+RECEIVED_AT = "received_at"
 
-_KNOWN_NUMBERS = (Type.DECIMAL, Type.STRING)
+_NUMBER_COLUMNS = (Type.DECIMAL, Type.STRING)
+"""The types that a number fits in without being rescued."""
 
 
 @dataclass
 class TableReader:
-    """Reads one table's events, and remembers the kinds of its paths from block to block."""
+    """Builds the chunks of one table; remembers the kinds of its paths from block to block."""
 
     call: Call
     naming: Naming
     date_partition: DatePartition
-    known: dict[str, Type]
-    """The inferred columns that the table has already."""
-    room: int
-    """How many new columns it may still take."""
-    strings: set[Path] = field(default_factory=set)
-    """Paths of new columns that are strings already, whatever else they bring."""
-    kinds: Kinds = field(init=False)
-    standard: dict[str, Type] = field(init=False)
-    own: dict[Path, Leaf] = field(init=False)
+    existing: dict[str, Type]
+    """The columns that the table has before this run."""
+    spare_columns: int
+    """How many new columns the table may still get."""
+    string_paths: set[Path] = field(default_factory=set)
+    """Paths of new columns that were reported as strings, which no other value can change."""
+    kinds: PathKinds = field(init=False)
+    standard_types: dict[str, Type] = field(init=False)
+    standard_sources: dict[Path, Leaf] = field(init=False)
+    """The paths that the standard columns are made of."""
     reserved: set[str] = field(init=False)
-    """Columns that an ordinary field cannot have."""
+    """Columns that no other path may fill."""
 
     def __post_init__(self) -> None:
         standard = standard_columns(self.call, self.naming)
-        self.standard = {one.column: one.type for one in standard}
-        self.own = {one.path: Leaf(one.path, one.column, exact=True) for one in standard}
-        self.reserved = {*self.standard, *self.date_partition.columns, RESCUED}
-        self.kinds = Kinds(spelled=self._spelled)
+        self.standard_types = {one.column: one.type for one in standard}
+        self.standard_sources = {
+            one.path: Leaf(one.path, one.column, exact=True) for one in standard
+        }
+        self.reserved = {*self.standard_types, *self.date_partition.columns, RESCUED}
+        self.kinds = PathKinds(keeps_number_text=self._keeps_number_text)
 
     def leaf(self, path: Path) -> Leaf:
-        """The column that the value at a path is for; standard columns have their own source."""
-        return self.own.get(path) or leaf(self.call, path, self.naming)
+        """Return a path with the column that its values are for."""
+        return self.standard_sources.get(path) or leaf(self.call, path, self.naming)
 
-    def is_own(self, found: Leaf) -> bool:
-        """Whether a field is the one that a standard column is made of."""
-        return found.path in self.own
-
-    def _spelled(self, path: Path) -> bool:
+    def _keeps_number_text(self, path: Path) -> bool:
         column = self.leaf(path).column
-        known = self.known.get(column, Type.DECIMAL)
-        return column in self.reserved or known not in _KNOWN_NUMBERS
+        existing = self.existing.get(column, Type.DECIMAL)
+        return column in self.reserved or existing not in _NUMBER_COLUMNS
 
 
-class Physical(NamedTuple):
-    """The values of one path, of one kind; a column may be made of several."""
+class PathValues(NamedTuple):
+    """The values of one path in all rows of a chunk; a column may be made of several paths."""
 
     leaf: Leaf
-    kind: Kind
+    kind: ValueKind
     array: pa.Array
 
-    def without(self, rows: pa.BooleanArray) -> "Physical":
+    def without(self, rows: pa.BooleanArray) -> "PathValues":
+        """Return a copy with null in the rows where the mask is true."""
         empty = pa.scalar(None, self.array.type)
         return self._replace(array=pc.if_else(rows, empty, self.array))
 
 
-class Seen(NamedTuple):
-    """A new column as one chunk saw it: its type and the best of its paths."""
+class ColumnObservation(NamedTuple):
+    """What a chunk observed of a new column: the type of its values and the best path's rank."""
 
     column: str
     type: Type
     rank: tuple[bool, str]
 
 
-def add_seen(more: Iterable[Seen], found: dict[str, Seen]) -> None:
-    """Join what was seen of columns to what is known of them; the order does not matter."""
-    for one in more:
-        known = found.setdefault(one.column, one)
-        if known is not one:
-            rank = min(known.rank, one.rank)
-            found[one.column] = Seen(one.column, join(known.type, one.type), rank)
+def merge_observations(
+    more: Iterable[ColumnObservation], by_column: dict[str, ColumnObservation]
+) -> None:
+    """Merge observations into `by_column`, in place; their order does not matter."""
+    for new in more:
+        earlier = by_column.setdefault(new.column, new)
+        if earlier is not new:
+            joined, rank = join(earlier.type, new.type), min(earlier.rank, new.rank)
+            by_column[new.column] = ColumnObservation(new.column, joined, rank)
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows by path, and what was seen of new columns."""
+    """Rows with their values by path, and what was observed of new columns."""
 
     batch: pa.RecordBatch
-    seen: list[Seen]
+    observations: list[ColumnObservation]
 
 
-class Rescues:
-    """Values to be rescued, by row: each with its path and JSON text."""
+class RescuedValues:
+    """The values to be rescued in each row, as (dotted path, JSON text)."""
 
     def __init__(self) -> None:
         self.by_row: defaultdict[int, list[tuple[str, ...]]] = defaultdict(list)
 
-    def add(self, physical: Physical, rows: pa.BooleanArray) -> None:
-        """Rescue a path's values in these rows."""
-        at = pc.indices_nonzero(pc.and_(rows.fill_null(False), physical.array.is_valid()))
-        texts = json_text(physical.kind, physical.array.take(at))
-        dotted = physical.leaf.dotted
+    def add(self, values: PathValues, rows: pa.BooleanArray) -> None:
+        """Add the values in the rows where the mask is true."""
+        at = pc.indices_nonzero(pc.and_(rows.fill_null(False), values.array.is_valid()))
+        texts = json_text(values.kind, values.array.take(at))
+        dotted = values.leaf.dotted
         for row, text in zip(at.to_pylist(), texts.to_pylist(), strict=True):
             self.by_row[row].append((dotted, text))
 
@@ -127,58 +159,106 @@ class Rescues:
             self.by_row[row].append((path.dotted, text))
 
 
+class OverflowValues:
+    """The values of rare columns, by row and column, so that no array is needed for each column."""
+
+    def __init__(self) -> None:
+        self._candidates: defaultdict[tuple[int, str], list[tuple[Leaf, str]]] = defaultdict(list)
+
+    def add(self, target: Leaf, values: Iterable[tuple[int, str]]) -> None:
+        for row, text in values:
+            self._candidates[row, target.column].append((target, text))
+
+    def resolve_conflicts(self, rescues: RescuedValues) -> None:
+        """Keep the value of best rank for each row and column; move the others to `rescues`."""
+        for (row, _), candidates in self._candidates.items():
+            candidates.sort(key=lambda candidate: (candidate[0].rank, candidate[0].path))
+            for loser, text in candidates[1:]:
+                rescues.add_sparse(loser, [(row, text)])
+            del candidates[1:]
+
+    def by_row(self) -> dict[int, list[tuple[str, ...]]]:
+        """Return (dotted path, JSON text, column) of all values, by row."""
+        rows: defaultdict[int, list[tuple[str, ...]]] = defaultdict(list)
+        for (row, column), candidates in self._candidates.items():
+            rows[row] += [(path.dotted, text, column) for path, text in candidates]
+        return rows
+
+    def observe(self) -> list[ColumnObservation]:
+        """Observe the type of each column; call after `resolve_conflicts`."""
+        by_column: dict[str, ColumnObservation] = {}
+        for (_, column), candidates in self._candidates.items():
+            path, text = candidates[0]
+            observation = ColumnObservation(column, observe_text(text), path.rank)
+            merge_observations([observation], by_column)
+        return list(by_column.values())
+
+
 def build_chunk(lines: Sequence[bytes], received: np.ndarray, reader: TableReader) -> Chunk:
-    """The lines of a table as a chunk, in their order; may raise `TooDeep` or `TooWide`."""
-    parsed = _parse_uncrowded(lines, reader)
-    rescues, loose = Rescues(), Loose()
-    physicals = [*_dense(parsed, reader), *_sparse(parsed, reader, rescues, loose)]
-    physicals = [
-        _received(received, reader),
-        *_settled(physicals, received, reader, rescues),
+    """Build the chunk of a table's lines, a row for each line in the same order.
+
+    `received` has each line's time of receipt in microseconds. Raises `TooDeep`, `BlockTooLarge`.
+    """
+    parsed = _parse_keeping_number_text(lines, reader)
+    rescues, overflow = RescuedValues(), OverflowValues()
+    candidates = [
+        *_dense_values(parsed, reader),
+        *_sparse_values(parsed, reader, rescues, overflow),
     ]
-    loose.settle(rescues)
-    batch = _batch(physicals, {RESCUE: rescues.by_row, LOOSE: loose.by_row()}, len(lines))
-    new = (one for one in loose.seen() if one.column not in reader.known)
-    return Chunk(batch, [*_seen(physicals, reader), *new])
+    paths = [
+        _received_values(received, reader),
+        *_resolve_conflicts(candidates, received, reader, rescues),
+    ]
+    overflow.resolve_conflicts(rescues)
+    entries = {RESCUE: rescues.by_row, OVERFLOW: overflow.by_row()}
+    batch = _make_batch(paths, entries, len(lines))
+    new = (one for one in overflow.observe() if one.column not in reader.existing)
+    return Chunk(batch, [*_observe_new_columns(paths, reader), *new])
 
 
-def _received(received: np.ndarray, reader: TableReader) -> Physical:
-    """The first column of every chunk; routing has read it already."""
-    source = next(one for one in reader.own.values() if one.column == RECEIVED)
-    return Physical(source, Kind.TIME, pa.array(received).view(MICROS))
+def _received_values(received: np.ndarray, reader: TableReader) -> PathValues:
+    """Make the first column of a chunk, whose values routing has parsed already."""
+    source = next(one for one in reader.standard_sources.values() if one.column == RECEIVED_AT)
+    return PathValues(source, ValueKind.TIME, pa.array(received).view(MICROS))
 
 
-def received_in(batch: pa.RecordBatch) -> np.ndarray:
-    """When each row of a chunk was received, in microseconds."""
+def received_times(batch: pa.RecordBatch) -> np.ndarray:
+    """Return when each row of a chunk was received, in microseconds."""
     return as_micros(batch.column(0))
 
 
-def _parse_uncrowded(lines: Sequence[bytes], reader: TableReader) -> Parsed:
-    """Parsed so that numbers keep their spelling where paths share a column, or lack one."""
+def _parse_keeping_number_text(lines: Sequence[bytes], reader: TableReader) -> ParsedBlock:
+    """Parse lines, again if paths of numbers share a column or may not get one.
+
+    Their values may be rescued, so their kind becomes JSON, which keeps the text of each number.
+    """
     while True:
-        parsed = parse(lines, reader.kinds)
-        sharing: defaultdict[str, set[Path]] = defaultdict(set)
+        parsed = parse_lines(lines, reader.kinds)
+        paths_of: defaultdict[str, set[Path]] = defaultdict(set)
         for path in (*parsed.dense, *parsed.sparse):
-            sharing[reader.leaf(path).column].add(path)
-        full = len(sharing.keys() - reader.known.keys() - reader.reserved) > reader.room
-        crowded = [
+            paths_of[reader.leaf(path).column].add(path)
+        new_columns = paths_of.keys() - reader.existing.keys() - reader.reserved
+        too_many = len(new_columns) > reader.spare_columns
+        rescuable = [
             path
             for path, (kind, _) in parsed.dense.items()
-            if kind is Kind.NUMBER and (full or len(sharing[reader.leaf(path).column]) > 1)
+            if kind is ValueKind.NUMBER
+            and (too_many or len(paths_of[reader.leaf(path).column]) > 1)
         ]
-        if not crowded:
+        if not rescuable:
             return parsed
-        reader.kinds.of.update(dict.fromkeys(crowded, Kind.JSON))
+        reader.kinds.by_path.update(dict.fromkeys(rescuable, ValueKind.JSON))
 
 
-def _dense(parsed: Parsed, reader: TableReader) -> Iterable[Physical]:
-    back = _back(parsed)
+def _dense_values(parsed: ParsedBlock, reader: TableReader) -> Iterable[PathValues]:
+    """Yield the dense columns with their rows in the order of the lines."""
+    rows = _rows_of_lines(parsed)
     for path, (kind, array) in parsed.dense.items():
-        yield Physical(reader.leaf(path), kind, array if back is None else array.take(back))
+        yield PathValues(reader.leaf(path), kind, array if rows is None else array.take(rows))
 
 
-def _back(parsed: Parsed) -> pa.Array | None:
-    """For each line the row it was parsed in, null for those that Python read; None if the same."""
+def _rows_of_lines(parsed: ParsedBlock) -> pa.Array | None:
+    """Return the dense row of each line, null for slow lines; None if all are in order."""
     fast = next((len(array) for _, array in parsed.dense.values()), 0)
     if fast == parsed.rows:
         return None
@@ -187,90 +267,65 @@ def _back(parsed: Parsed) -> pa.Array | None:
     return pa.array(rows, mask=rows < 0)
 
 
-def _sparse(
-    parsed: Parsed, reader: TableReader, rescues: Rescues, loose: "Loose"
-) -> Iterable[Physical]:
-    made = {reader.leaf(path).column for path in parsed.dense}
-    crowd = len(parsed.sparse) > MAX_SPARSE
+def _sparse_values(
+    parsed: ParsedBlock, reader: TableReader, rescues: RescuedValues, overflow: OverflowValues
+) -> Iterable[PathValues]:
+    """Yield the sparse values as columns; some go to `rescues` or `overflow` instead."""
+    dense_columns = {reader.leaf(path).column for path in parsed.dense}
+    too_many = len(parsed.sparse) > MAX_SPARSE_COLUMNS
     for path, values in parsed.sparse.items():
         target = reader.leaf(path)
-        placed = [(parsed.order[row], text) for row, text in values]
-        new = target.column not in reader.known and target.column not in reader.reserved
-        if new and reader.room <= 0:
-            rescues.add_sparse(target, placed)  # no need to make a column first
-        elif crowd and target.column not in made and target.column not in reader.reserved:
-            loose.add(target, placed)
+        by_line = [(parsed.order[row], text) for row, text in values]
+        is_reserved = target.column in reader.reserved
+        is_new = target.column not in reader.existing and not is_reserved
+        if is_new and reader.spare_columns <= 0:
+            rescues.add_sparse(target, by_line)
+        elif too_many and target.column not in dense_columns and not is_reserved:
+            overflow.add(target, by_line)
         else:
-            yield Physical(target, Kind.JSON, scatter(placed, parsed.rows))
-
-
-class Loose:
-    """Values of many rare columns, kept by row: keys that are data would fill the memory."""
-
-    def __init__(self) -> None:
-        self._claims: defaultdict[tuple[int, str], list[tuple[Leaf, str]]] = defaultdict(list)
-
-    def add(self, target: Leaf, values: Iterable[tuple[int, str]]) -> None:
-        for row, text in values:
-            self._claims[row, target.column].append((target, text))
-
-    def settle(self, rescues: Rescues) -> None:
-        """Leave one value to each column of a row; the others are rescued."""
-        for (row, _), claims in self._claims.items():
-            claims.sort(key=lambda claim: (claim[0].rank, claim[0].path))
-            for loser, text in claims[1:]:
-                rescues.add_sparse(loser, [(row, text)])
-            del claims[1:]
-
-    def by_row(self) -> dict[int, list[tuple[str, ...]]]:
-        rows: defaultdict[int, list[tuple[str, ...]]] = defaultdict(list)
-        for (row, column), claims in self._claims.items():
-            rows[row] += [(claim.dotted, text, column) for claim, text in claims]
-        return rows
-
-    def seen(self) -> list[Seen]:
-        found: dict[str, Seen] = {}
-        for (_, column), claims in self._claims.items():
-            add_seen([Seen(column, observe_text(claims[0][1]), claims[0][0].rank)], found)
-        return list(found.values())
+            yield PathValues(target, ValueKind.JSON, scatter(by_line, parsed.rows))
 
 
 def scatter(values: Iterable[tuple[int, str]], rows: int) -> pa.StringArray:
-    """A column with these texts in these rows."""
+    """Make a column of `rows` rows from (row, text) pairs; null elsewhere."""
     texts: list[str | None] = [None] * rows
     for row, text in values:
         texts[row] = text
     return pa.array(texts, pa.string())
 
 
-def _settled(
-    physicals: list[Physical], received: np.ndarray, reader: TableReader, rescues: Rescues
-) -> Iterable[Physical]:
-    """What is left to each column once those that may not have it are rescued."""
-    columns: defaultdict[str, list[Physical]] = defaultdict(list)
-    for physical in physicals:
-        columns[physical.leaf.column].append(physical)
-    for column, claims in columns.items():
+def _resolve_conflicts(
+    paths: list[PathValues], received: np.ndarray, reader: TableReader, rescues: RescuedValues
+) -> Iterable[PathValues]:
+    """Resolve competing paths per column; rescue the losers."""
+    columns: defaultdict[str, list[PathValues]] = defaultdict(list)
+    for path in paths:
+        columns[path.leaf.column].append(path)
+    for column, competing in columns.items():
         if column in reader.reserved:
-            own = [claim for claim in claims if reader.is_own(claim.leaf)]
-            yield from () if column == RECEIVED else own
-            if len(own) < len(claims):
-                held = _held(column, own, received, reader)
-                _rescue_unequal([c for c in claims if c not in own], held, reader, rescues)
-        elif len({claim.leaf.path for claim in claims}) == 1:
-            yield from claims
+            own = [path for path in competing if path.leaf.path in reader.standard_sources]
+            yield from () if column == RECEIVED_AT else own
+            if len(own) < len(competing):
+                held = _reserved_values(column, own, received, reader)
+                others = [path for path in competing if path not in own]
+                _rescue_unequal(others, held, reader, rescues)
+        elif len({path.leaf.path for path in competing}) == 1:
+            yield from competing
         else:
-            yield from _first_come(claims, rescues)
+            yield from _resolve_by_rank(competing, rescues)
 
 
-def _held(column: str, own: list[Physical], received: np.ndarray, reader: TableReader) -> pa.Array:
-    """What a reserved column holds in each row."""
+def _reserved_values(
+    column: str, own: list[PathValues], received: np.ndarray, reader: TableReader
+) -> pa.Array:
+    """Return what a reserved column holds in each row."""
     if column in reader.date_partition.columns:
         return _partition_values(column, received, reader.date_partition)
     if column == RESCUED or not own:
-        return pa.nulls(len(received), ARROW[reader.standard.get(column, Type.STRING)])
-    kind = reader.standard[column]
-    return pc.coalesce(*(cast_column(claim.kind, claim.array, kind).values for claim in own))
+        arrow_type = ARROW_BY_TYPE[reader.standard_types.get(column, Type.STRING)]
+        return pa.nulls(len(received), arrow_type)
+    to = reader.standard_types[column]
+    return pc.coalesce(*(cast_column(path.kind, path.array, to).values for path in own))
 
 
 def _partition_values(column: str, received: np.ndarray, by: DatePartition) -> pa.Array:
@@ -280,58 +335,60 @@ def _partition_values(column: str, received: np.ndarray, by: DatePartition) -> p
 
 
 def _rescue_unequal(
-    claims: list[Physical], held: pa.Array, reader: TableReader, rescues: Rescues
+    paths: list[PathValues], held: pa.Array, reader: TableReader, rescues: RescuedValues
 ) -> None:
-    for claim in claims:
-        kind = reader.standard.get(claim.leaf.column, Type.STRING)
-        cast = cast_column(claim.kind, claim.array, kind)
+    """Rescue the values that differ from what their reserved column holds."""
+    for path in paths:
+        to = reader.standard_types.get(path.leaf.column, Type.STRING)
+        cast = cast_column(path.kind, path.array, to)
         equal = pc.equal(cast.values, held).fill_null(False)
         lossy = cast.rescue if cast.rescue is not None else pa.scalar(False)
-        rescues.add(claim, pc.or_(pc.invert(equal), lossy))
+        rescues.add(path, pc.or_(pc.invert(equal), lossy))
 
 
-def _first_come(claims: list[Physical], rescues: Rescues) -> Iterable[Physical]:
-    """Of several paths in one row the first keeps the column; the others are rescued."""
-    claims.sort(key=lambda claim: (claim.leaf.rank, claim.leaf.path))
-    taken = claims[0].array.is_valid()
-    yield claims[0]
-    for claim in claims[1:]:
-        rescues.add(claim, taken)
-        yield claim.without(taken)
-        taken = pc.or_(taken, claim.array.is_valid())
+def _resolve_by_rank(paths: list[PathValues], rescues: RescuedValues) -> Iterable[PathValues]:
+    """In each row leave the column to the path of best rank that has a value; rescue the others."""
+    paths.sort(key=lambda path: (path.leaf.rank, path.leaf.path))
+    filled = paths[0].array.is_valid()
+    yield paths[0]
+    for path in paths[1:]:
+        rescues.add(path, filled)
+        yield path.without(filled)
+        filled = pc.or_(filled, path.array.is_valid())
 
 
-def _batch(
-    physicals: list[Physical], entries: dict[str, Mapping[int, list[tuple[str, ...]]]], rows: int
+def _make_batch(
+    paths: list[PathValues],
+    entries: Mapping[str, Mapping[int, list[tuple[str, ...]]]],
+    rows: int,
 ) -> pa.RecordBatch:
-    columns = [[p.leaf.column, p.leaf.dotted, p.kind] for p in physicals]
-    arrays = [p.array for p in physicals]
-    for name, by_row in entries.items():
+    """Make the record batch of a chunk from its paths and, by kind, its entries by row."""
+    columns = [[path.leaf.column, path.leaf.dotted, path.kind] for path in paths]
+    arrays = [path.array for path in paths]
+    for kind, by_row in entries.items():
         if by_row:
-            columns.append([name, "", name])
-            arrays.append(_entries(by_row, rows))
+            columns.append([kind, "", kind])
+            arrays.append(scatter(((row, json.dumps(e)) for row, e in by_row.items()), rows))
     names = [str(number) for number in range(len(arrays))]
-    note = {"columns": msgspec.json.encode(columns)}
-    return pa.RecordBatch.from_arrays(arrays, names, metadata=note)
+    metadata = {"columns": msgspec.json.encode(columns)}
+    return pa.RecordBatch.from_arrays(arrays, names, metadata=metadata)
 
 
-def _entries(by_row: Mapping[int, list[tuple[str, ...]]], rows: int) -> pa.StringArray:
-    return scatter(((row, json.dumps(found)) for row, found in by_row.items()), rows)
-
-
-def _seen(physicals: list[Physical], reader: TableReader) -> list[Seen]:
-    """What the chunk tells of new columns; what an earlier one has told for good is left out."""
-    told = [
-        p
-        for p in physicals
-        if p.leaf.column not in reader.known
-        and p.leaf.column not in reader.standard
-        and p.leaf.path not in reader.strings
-        and p.array.null_count < len(p.array)
+def _observe_new_columns(paths: list[PathValues], reader: TableReader) -> list[ColumnObservation]:
+    """Observe the types of new columns, except paths that an earlier chunk reported as strings."""
+    new = [
+        path
+        for path in paths
+        if path.leaf.column not in reader.existing
+        and path.leaf.column not in reader.standard_types
+        and path.leaf.path not in reader.string_paths
+        and path.array.null_count < len(path.array)
     ]
-    seen = [Seen(p.leaf.column, observe_column(p.kind, p.array), p.leaf.rank) for p in told]
-    strings = {one.column for one in seen if one.type is Type.STRING}
-    if len(reader.strings) > MAX_STRINGS:
-        reader.strings.clear()  # to say a thing again does no harm
-    reader.strings |= {p.leaf.path for p in told if p.leaf.column in strings}
-    return seen
+    observations = [
+        ColumnObservation(p.leaf.column, observe_column(p.kind, p.array), p.leaf.rank) for p in new
+    ]
+    strings = {one.column for one in observations if one.type is Type.STRING}
+    if len(reader.string_paths) > MAX_STRING_PATHS:
+        reader.string_paths.clear()  # reporting a column twice does no harm
+    reader.string_paths |= {path.leaf.path for path in new if path.leaf.column in strings}
+    return observations

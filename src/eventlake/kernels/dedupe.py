@@ -1,7 +1,13 @@
-"""Which events of a run are duplicates: exact, over hashes of their message ids, without a loop.
+"""Find the events of a run that are duplicates, by hashes of their message ids.
 
-An id is known by 128 bits of BLAKE2b, kept as two integers. Two different ids would meet once in
-10^19 runs of a billion events, and nobody can make them meet on purpose.
+An id is represented by 128 bits of BLAKE2b, stored as two integers. A collision is expected once in
+10^19 runs of a billion events, and cannot be constructed.
+
+All events are sorted by hash, time of receipt and place. An event is a duplicate if an earlier run
+kept its id within the window, before or after it: a binary search in each index file, whose ids are
+sorted by hash. Of the others, the first event of each id is kept; those within the window after a
+kept event are duplicates. An id that comes again after its window starts a new one. All of this is
+done on whole arrays, except for the ids of that last case, which are rare.
 """
 
 from collections.abc import Iterable
@@ -11,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-DAY = 86_400_000_000
+DAY_MICROS = 86_400_000_000
 """Microseconds in a day."""
 
 Ints = NDArray[np.int64]
@@ -19,71 +25,75 @@ Bools = NDArray[np.bool_]
 
 
 class Ids(NamedTuple):
-    """Message ids with the moment each was received."""
+    """Hashes of message ids, with each one's time of receipt in microseconds."""
 
     high: Ints
     low: Ints
     received: Ints
 
     def at(self, rows: Ints | Bools | slice) -> "Ids":
+        """Return the ids in these rows."""
         return Ids(self.high[rows], self.low[rows], self.received[rows])
 
 
 def hash_ids(ids: Iterable[str]) -> tuple[Ints, Ints]:
-    """The high and low halves of each id's hash."""
-    digests = b"".join([blake2b(one.encode(), digest_size=16).digest() for one in ids])
+    """Hash message ids; return the high and the low 64 bits of each hash."""
+    digests = b"".join([blake2b(id_.encode(), digest_size=16).digest() for id_ in ids])
     halves = np.frombuffer(digests, np.dtype("<i8")).reshape(-1, 2)
     return halves[:, 0], halves[:, 1]
 
 
-def find_duplicates(run: Ids, places: Ints, known: Iterable[Ids], window: int) -> Bools:
-    """For each event of a run, whether one with its id was kept within `window` of it.
+def find_duplicates(run: Ids, places: Ints, earlier_runs: Iterable[Ids], window: int) -> Bools:
+    """Return for each event of a run whether it is a duplicate.
 
-    `places` settles the order of events that were received together; each of `known` has the ids
-    that an earlier run kept, in order of their hashes.
+    It is one if an event with its id was kept within `window` microseconds of it. `places` orders
+    events of the same time of receipt; `earlier_runs` have the ids that were kept, sorted by hash.
     """
     order = np.lexsort((places, run.received, run.low, run.high))
     ranked = run.at(order)
     duplicate = np.zeros(len(order), np.bool_)
-    for earlier in known:
-        duplicate |= met_before(ranked, earlier, window)
-    left = np.flatnonzero(~duplicate)
-    duplicate[left] = _repeated(ranked.at(left), window)
-    found = np.empty_like(duplicate)
-    found[order] = duplicate
-    return found
+    for earlier in earlier_runs:
+        duplicate |= match_earlier(ranked, earlier, window)
+    rest = np.flatnonzero(~duplicate)
+    duplicate[rest] = _find_repeats(ranked.at(rest), window)
+    in_run_order = np.empty_like(duplicate)
+    in_run_order[order] = duplicate
+    return in_run_order
 
 
-def met_before(ranked: Ids, earlier: Ids, window: int) -> Bools:
-    """Which ids are among those that another run kept within `window` of them."""
+def match_earlier(ranked: Ids, earlier: Ids, window: int) -> Bools:
+    """Return which ids are in `earlier`, which is sorted by hash, within `window` of their time."""
     first = np.searchsorted(earlier.high, ranked.high, "left")
     sizes = np.searchsorted(earlier.high, ranked.high, "right") - first
+    # Pairs of rows whose high halves are equal.
     mine = np.repeat(np.arange(len(sizes)), sizes)
     theirs = np.arange(len(mine)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + first[mine]
-    meets = (ranked.low[mine] == earlier.low[theirs]) & (
+    matches = (ranked.low[mine] == earlier.low[theirs]) & (
         np.abs(ranked.received[mine] - earlier.received[theirs]) <= window
     )
-    met = np.zeros(len(sizes), np.bool_)
-    met[mine[meets]] = True
-    return met
+    matched = np.zeros(len(sizes), np.bool_)
+    matched[mine[matches]] = True
+    return matched
 
 
-def _repeated(ranked: Ids, window: int) -> Bools:
-    """Within one run, in order of receipt: all but the first of each id, a window long."""
+def _find_repeats(ranked: Ids, window: int) -> Bools:
+    """Return which ids, sorted by hash and receipt, repeat one that is kept, within its window."""
     same = np.zeros(len(ranked.high), np.bool_)
     same[1:] = (ranked.high[1:] == ranked.high[:-1]) & (ranked.low[1:] == ranked.low[:-1])
     starts = np.flatnonzero(~same)
     leader = np.repeat(starts, np.diff(np.append(starts, len(same))))
     repeated = same & (ranked.received - ranked.received[leader] <= window)
     for start in np.unique(leader[same & ~repeated]):
-        _walk(start, leader, ranked.received, repeated, window)
+        _start_new_windows(start, leader, ranked.received, repeated, window)
     return repeated
 
 
-def _walk(start: int, leader: Ints, received: Ints, repeated: Bools, window: int) -> None:
-    """An id that comes again after its window begins a new one."""
-    kept, at = received[start], start + 1
+def _start_new_windows(
+    start: int, leader: Ints, received: Ints, repeated: Bools, window: int
+) -> None:
+    """Correct `repeated` for one id, whose first row is `start`, that outlasts its window."""
+    window_start, at = received[start], start + 1
     while at < len(leader) and leader[at] == start:
-        repeated[at] = received[at] - kept <= window
-        kept = kept if repeated[at] else received[at]
+        repeated[at] = received[at] - window_start <= window
+        window_start = window_start if repeated[at] else received[at]
         at += 1

@@ -1,4 +1,9 @@
-"""JSON, exactly: numbers keep their spelling, a level is counted, a bad line is named as such."""
+"""Decode and encode JSON exactly: numbers keep their text, depth is limited, errors are specific.
+
+`decode_line` is the reference that all other readers agree with: it raises `NotJson` for what a
+strict parser refuses and `TooDeep` for more than `MAX_LEVELS` nested brackets. `decode_fast` is
+several times as fast and good enough to find out which paths and kinds a line has.
+"""
 
 import json
 import re
@@ -14,7 +19,7 @@ MAX_LEVELS = 100
 
 
 class NotJson(ValueError):
-    """A line that no strict JSON parser takes."""
+    """Text that is not valid JSON."""
 
 
 class TooDeep(ValueError):
@@ -25,12 +30,12 @@ def _refuse(constant: str) -> Json:
     raise NotJson(f"{constant} is not JSON")
 
 
-_EXACT = json.JSONDecoder(parse_int=Num, parse_float=Num, parse_constant=_refuse)
-_quoted = json.encoder.encode_basestring
+_EXACT_DECODER = json.JSONDecoder(parse_int=Num, parse_float=Num, parse_constant=_refuse)
+_quote = json.encoder.encode_basestring
 
 
 def decode_line(line: bytes) -> Json:
-    """A whole line as an exact tree; raises `NotJson` or `TooDeep`."""
+    """Decode a line; numbers are `Num`. Raises `NotJson` or `TooDeep`."""
     text = _decode_utf8(line)
     _refuse_lone_surrogates(text)
     if text.count("{") + text.count("[") > MAX_LEVELS:
@@ -39,9 +44,9 @@ def decode_line(line: bytes) -> Json:
 
 
 def decode(text: str) -> Json:
-    """An exact tree of JSON that nests no deeper than an event may."""
+    """Decode JSON text that does not nest too deep; numbers are `Num`. Raises `NotJson`."""
     try:
-        value: Json = _EXACT.decode(text)
+        value: Json = _EXACT_DECODER.decode(text)
     except json.JSONDecodeError as problem:
         raise NotJson(str(problem)) from problem
     return value
@@ -60,54 +65,54 @@ _ESCAPES = re.compile(rf"{_PAIR}|({_HALF})|\\.", re.DOTALL)
 
 
 def _refuse_lone_surrogates(text: str) -> None:
-    """Python takes half a surrogate pair; nothing that writes UTF-8 can."""
+    """Raise `NotJson` for half a surrogate pair: Python accepts it, but UTF-8 cannot encode it."""
     if "\\u" in text and any(escape[1] for escape in _ESCAPES.finditer(text)):
         raise NotJson("an unpaired surrogate in a string")
 
 
 def encode(value: Json) -> str:
-    """Compact JSON: order kept, non-ASCII as it is, numbers as they were sent."""
+    """Encode as compact JSON: keys in order, non-ASCII not escaped, numbers as they were sent."""
     if isinstance(value, Num):
         return str(value)
     if isinstance(value, str):
-        return str(_quoted(value))
+        return str(_quote(value))
     if isinstance(value, list):
         return f"[{','.join(map(encode, value))}]"
     if isinstance(value, dict):
-        return f"{{{','.join(f'{_quoted(k)}:{encode(v)}' for k, v in value.items())}}}"
+        return f"{{{','.join(f'{_quote(k)}:{encode(v)}' for k, v in value.items())}}}"
     return "null" if value is None else "true" if value else "false"
 
 
 _QUOTE = ord('"')
 _PLAIN = re.compile(rb"[^\s\\{]*")
-_FAST = msgspec.json.Decoder(float_hook=msgspec.Raw)
+_FAST_DECODER = msgspec.json.Decoder(float_hook=msgspec.Raw)
 
 
 def compact(raw: bytes) -> str:
-    """The compact form of a raw JSON value that is known to be valid."""
+    """Return the compact form of a valid JSON value, as `encode(decode(raw))` but faster."""
     if _PLAIN.fullmatch(raw) or (raw[0] == _QUOTE and b"\\" not in raw):
         return raw.decode()
     if _ODD_INTEGER.search(raw):
         return encode(decode(raw.decode()))
-    return msgspec.json.encode(_FAST.decode(raw)).decode()
+    return msgspec.json.encode(_FAST_DECODER.decode(raw)).decode()
 
 
-def skim(line: bytes) -> Any:
-    """A line's tree for a first look, several times as fast: numbers may be `Raw` or int."""
+def decode_fast(line: bytes) -> Any:
+    """Decode a line fast; numbers are `msgspec.Raw`, int or `Num`. Raises `TooDeep`."""
     if line.count(b"{") + line.count(b"[") > MAX_LEVELS:
         return decode_line(line)
     try:
-        return _FAST.decode(line)
-    except ValueError:  # an integer of thousands of digits, say
+        return _FAST_DECODER.decode(line)
+    except ValueError:  # for example an integer of thousands of digits
         return decode_line(line)
 
 
-# msgspec keeps every float's spelling as Raw, but reads -0 and very long integers its own way.
+# msgspec returns the text of floats as Raw, but changes -0 and very long integers.
 _ODD_INTEGER = re.compile(rb"[\[,:]\s*(?:-0|-?\d{19})")
 
 
 def flatten(value: Json, path: Path = ()) -> Iterator[tuple[Path, Json]]:
-    """Every value that is neither null nor an object, with its path."""
+    """Yield every value that is neither null nor an object, with its path."""
     if isinstance(value, dict):
         for key, below in value.items():
             yield from flatten(below, (*path, key))
@@ -122,8 +127,8 @@ _TOKEN = re.compile(
     )[ \t\r\n]*""",
     re.VERBOSE,
 )
-# What may follow, by what came last: ( = the text begins or a value is due.
-_AFTER = {
+# The tokens that each state of the tokenizer accepts, and the state after them.
+_NEXT_STATES = {
     "value": {"string": "end", "scalar": "end", "[": "first", "{": "key"},
     "first": {"string": "end", "scalar": "end", "[": "first", "{": "key", "]": "end"},
     "key": {"string": "colon", "}": "end"},
@@ -134,7 +139,7 @@ _AFTER = {
 
 
 def check_levels(text: str) -> None:
-    """Raise `TooDeep` for valid JSON over the limit, `NotJson` for invalid; never recurses."""
+    """Raise `TooDeep` for valid JSON over the limit, `NotJson` for invalid; does not recurse."""
     deepest, opened, state, at = 0, list[str](), "value", 0
     while at < len(text):
         token = _TOKEN.match(text, at)
@@ -150,7 +155,8 @@ def check_levels(text: str) -> None:
 
 
 def _advance(state: str, kind: str, opened: list[str], at: int) -> str:
-    after = _AFTER[state].get(kind)
+    """Return the state after a token; updates the stack of open brackets."""
+    after = _NEXT_STATES[state].get(kind)
     closing = kind in ("]", "}")
     if after is None or (state == "end" and not opened):
         raise NotJson(f"not JSON at character {at + 1}")

@@ -1,4 +1,10 @@
-"""What the values of a path are, and how Arrow reads them exactly."""
+"""The JSON kind of each path of a table, and the Arrow schemas that read those kinds exactly.
+
+A path is the list of keys that leads to a value. `PathKinds` is what the parser has learned about
+one table: it starts empty, gets an entry for every path that had a value, and is reused for the
+table's next block of lines. A path's kind only ever widens (INT to NUMBER, anything to JSON), so
+re-reading a block after a change always ends.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,71 +13,81 @@ from typing import Any
 
 import pyarrow as pa
 
-from eventlake.kernels.awkward import tree
+from eventlake.kernels.raw_values import nest_paths
 from eventlake.model.naming import Path
 
 
-class Kind(StrEnum):
-    """What the values of a path are, and so how they travel."""
+class ValueKind(StrEnum):
+    """The JSON kind of a path's values; it decides the Arrow type that holds them."""
 
     INT = "int"
     NUMBER = "number"
     BOOL = "bool"
     STRING = "string"
     STRINGS = "strings"
-    """Arrays of strings; they leave the parser as their JSON text."""
+    """Arrays of strings; the parser returns them as JSON text."""
     TIME = "time"
-    """Moments; only `receivedAt` travels so, as every event has been checked for it."""
+    """Timestamps; only `receivedAt`, which routing has already parsed."""
     JSON = "json"
-    """Text of any kind of value: compact JSON."""
+    """Values of any kind, as compact JSON text."""
 
 
 _DOUBLE = pa.float64()
-ARROW_TYPES = {
-    Kind.INT: pa.int64(),
-    Kind.NUMBER: _DOUBLE,
-    Kind.BOOL: pa.bool_(),
-    Kind.STRING: pa.string(),
-    Kind.STRINGS: pa.list_(pa.string()),
+ARROW_BY_KIND = {
+    ValueKind.INT: pa.int64(),
+    ValueKind.NUMBER: _DOUBLE,
+    ValueKind.BOOL: pa.bool_(),
+    ValueKind.STRING: pa.string(),
+    ValueKind.STRINGS: pa.list_(pa.string()),
 }
-FAITHFUL = {pa.int64(): Kind.INT, pa.bool_(): Kind.BOOL, pa.string(): Kind.STRING}
+KIND_BY_ARROW = {
+    pa.int64(): ValueKind.INT,
+    pa.bool_(): ValueKind.BOOL,
+    pa.string(): ValueKind.STRING,
+}
+"""The types that Arrow infers without changing a value."""
 
 
 @dataclass
-class Kinds:
-    """What is known of a table's paths; grows while its events are read."""
+class PathKinds:
+    """The kinds of one table's paths; updated while its lines are parsed."""
 
-    of: dict[Path, Kind] = field(default_factory=dict)
-    empty: dict[Path, pa.DataType] = field(default_factory=dict)
-    """Paths that have only been null, or an object without keys, and their Arrow types."""
-    crowded: bool = False
-    """Whether the last lines had too many paths for columns."""
-    spelled: Callable[[Path], bool] = lambda _: False
-    """Whether a number at this path must keep its spelling, since it may have to be rescued."""
+    by_path: dict[Path, ValueKind] = field(default_factory=dict)
+    empty_paths: dict[Path, pa.DataType] = field(default_factory=dict)
+    """Arrow types of paths that have only been null, or an object without keys."""
+    too_many_paths: bool = False
+    """Whether the last block had too many paths for columns."""
+    keeps_number_text: Callable[[Path], bool] = lambda _: False
+    """Whether numbers at a path must keep the text that was sent, as they may be rescued."""
 
-    def learn(self, path: Path, kind: Kind) -> None:
-        spelled = kind is Kind.NUMBER and self.spelled(path)
-        self.of[path] = Kind.JSON if spelled else kind
+    def learn(self, path: Path, kind: ValueKind) -> None:
+        """Set the kind of a path; JSON for numbers that must keep their text."""
+        as_text = kind is ValueKind.NUMBER and self.keeps_number_text(path)
+        self.by_path[path] = ValueKind.JSON if as_text else kind
 
     @property
-    def awkward(self) -> list[Path]:
-        return [path for path, kind in self.of.items() if kind is Kind.JSON]
+    def raw_paths(self) -> list[Path]:
+        """The paths whose values are extracted as raw text before Arrow reads the lines."""
+        return [path for path, kind in self.by_path.items() if kind is ValueKind.JSON]
 
-    def schema(self, *kinds: Kind, number: pa.DataType = _DOUBLE) -> pa.Schema:
-        """The explicit schema for the paths of these kinds."""
-        types = {**ARROW_TYPES, Kind.NUMBER: number}
-        return nested_schema({path: types[kind] for path, kind in self.of.items() if kind in kinds})
+    def schema(self, *kinds: ValueKind, number: pa.DataType = _DOUBLE) -> pa.Schema:
+        """Build the explicit schema of the paths of these kinds; `number` is NUMBER's type."""
+        types = {**ARROW_BY_KIND, ValueKind.NUMBER: number}
+        return nested_schema(
+            {path: types[kind] for path, kind in self.by_path.items() if kind in kinds}
+        )
 
-    def closed_schema(self) -> pa.Schema:
-        """The explicit schema of all paths that were seen: any other key is a new one."""
-        types = {path: ARROW_TYPES.get(kind, pa.null()) for path, kind in self.of.items()}
-        types = {**self.empty, **types}
+    def strict_schema(self) -> pa.Schema:
+        """Build the explicit schema of every path so far, for a read that fails at any other."""
+        types = {path: ARROW_BY_KIND.get(kind, pa.null()) for path, kind in self.by_path.items()}
+        types = {**self.empty_paths, **types}
         objects = {path[:n] for path in types for n in range(1, len(path))}
-        return nested_schema({path: one for path, one in types.items() if path not in objects})
+        return nested_schema({path: arrow for path, arrow in types.items() if path not in objects})
 
 
 def nested_schema(types: dict[Path, pa.DataType]) -> pa.Schema:
-    return pa.schema(_fields(tree(types)))
+    """Build a schema with a struct for each object on the paths."""
+    return pa.schema(_fields(nest_paths(types)))
 
 
 def _fields(nested: dict[str, Any]) -> list[pa.Field]:

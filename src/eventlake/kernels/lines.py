@@ -1,6 +1,13 @@
-"""An archive file as blocks of whole lines; damage ends the file, never the run.
+"""Read an archive file as blocks of whole lines; damage ends the file, never the run.
 
-Compressed data is decompressed in bounded steps: a few kilobytes can stand for gigabytes.
+The first bytes of a file decide whether it is gzip, zstd or plain text; its name does not matter.
+It is decompressed in steps of bounded size, as a few kilobytes can expand to gigabytes, and the
+output is cut at line ends into blocks. Of a line longer than `MAX_KEPT_LINE_BYTES` only the start
+is kept.
+
+A fast decompressor reads good files. If it fails, a careful one starts again from the beginning,
+skips what was read already, and goes on byte by byte at the step that failed, so that every byte
+before the damage is read. After that comes one `Damage`, which says what is wrong.
 """
 
 import re
@@ -14,15 +21,15 @@ import pyarrow as pa
 import zstandard
 from isal import isal_zlib
 
-MAX_KEPT_LINE = 64 << 20
-"""A longer line would fill the memory: it is cut here, and its quarantine row says so."""
+MAX_KEPT_LINE_BYTES = 64 << 20
+"""A longer line is cut here to bound memory, and its quarantine row says so."""
 STEP_BYTES = 1 << 20
-"""Bytes that a file is read in at a time, after decompression."""
+"""Most bytes of decompressed data at a time."""
 
-# isal's stubs call its error an exception, not a class of them.
+# isal's stubs declare its error class as an instance.
 _BAD_DATA = (cast("type[Exception]", isal_zlib.error), zlib.error, zstandard.ZstdError)
 _GZIP = b"\x1f\x8b"
-# A frame without content, which pzstd and others begin files with.
+# pzstd and other tools start files with a frame without content.
 _SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _BLANK = b" \t\r"
@@ -30,41 +37,41 @@ _BLANK = b" \t\r"
 
 @dataclass(frozen=True)
 class Damage:
-    """Why the rest of a file could not be read."""
+    """The reason why the rest of a file cannot be read."""
 
     detail: str
 
 
-Open = Callable[[], Iterator[bytes]]
-"""Begins to read a file's bytes, from the start, in pieces of any size."""
+OpenFile = Callable[[], Iterator[bytes]]
+"""Opens a file from the start and yields its bytes in pieces of any size."""
 
 
-def blocks(open_file: Open) -> Iterator[bytes | Damage]:
-    """A file in pieces that end where a line does; a `Damage` comes last, if at all."""
-    rest = _LineStart()
-    for piece in inflate(open_file):
+def read_blocks(open_file: OpenFile) -> Iterator[bytes | Damage]:
+    """Yield a file in blocks of whole lines, without the last line end; then `Damage`, if any."""
+    line_start = _LineStart()
+    for piece in decompress(open_file):
         if isinstance(piece, Damage):
-            yield from rest.take()
+            yield from line_start.flush()
             yield piece
             return
-        cut = piece.rfind(b"\n")
-        if cut < 0:
-            rest.add(piece)
+        last_end = piece.rfind(b"\n")
+        if last_end < 0:
+            line_start.add(piece)
             continue
-        first = piece.find(b"\n")
-        rest.add(piece[:first])
-        yield b"".join([*rest.pieces, piece[first:cut]])
-        rest = _LineStart()
-        rest.add(piece[cut + 1 :])
-    yield from rest.take()
+        first_end = piece.find(b"\n")
+        line_start.add(piece[:first_end])
+        yield b"".join([*line_start.pieces, piece[first_end:last_end]])
+        line_start = _LineStart()
+        line_start.add(piece[last_end + 1 :])
+    yield from line_start.flush()
 
 
 class _LineStart:
-    """The first `MAX_KEPT_LINE` bytes of a line whose end has not been read yet."""
+    """The first `MAX_KEPT_LINE_BYTES` bytes of a line whose end has not been read yet."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
-        self._room = MAX_KEPT_LINE
+        self._room = MAX_KEPT_LINE_BYTES
         self._blank = True
 
     def add(self, piece: bytes) -> None:
@@ -72,20 +79,20 @@ class _LineStart:
         self._room -= len(kept)
         self.pieces.append(kept)
         if self._blank:
-            # A blank line is no line: of one that is not, a byte must be kept that shows it.
+            # Blank lines are ignored, so keep one byte that shows that this line is not blank.
             kept, dropped = kept.lstrip(_BLANK), piece[len(kept) :].lstrip(_BLANK)
             self._blank = not (kept or dropped)
             self.pieces.append(b"" if kept else dropped[:1])
 
-    def take(self) -> Iterator[bytes]:
-        """The line, unless nothing was read of it."""
+    def flush(self) -> Iterator[bytes]:
+        """Yield the line, unless it is empty."""
         line = b"".join(self.pieces)
         if line:
             yield line
 
 
 def is_utf8(block: bytes) -> bool:
-    """Whether a block is valid UTF-8, without making a string of it."""
+    """Whether a block is valid UTF-8; does not create a string."""
     if block.isascii():
         return True
     offsets = pa.py_buffer(struct.pack("<2i", 0, len(block)))
@@ -97,28 +104,28 @@ def is_utf8(block: bytes) -> bool:
     return True
 
 
-def inflate(open_file: Open) -> Iterator[bytes | Damage]:
-    """A file's bytes, decompressed if need be, in steps of at most about `STEP_BYTES`.
+def decompress(open_file: OpenFile) -> Iterator[bytes | Damage]:
+    """Yield a file's bytes, decompressed if it is gzip or zstd, about `STEP_BYTES` at a time.
 
-    What the file begins with says how it is compressed, whatever its name is.
+    A `Damage` comes last, if the file is damaged.
     """
-    head = _head(open_file())
-    if head.startswith(_GZIP):
+    suffix = suffix_of(_read_head(open_file()))
+    if suffix == ".gz":
         yield from _decompress(open_file, _ISAL, _ZLIB)
-    elif head.startswith(_ZSTD) or _SKIPPABLE.match(head):
-        yield from _decompress(open_file, _read_zstd, _ZSTD_FRAMES)
+    elif suffix == ".zst":
+        yield from _decompress(open_file, _decompress_zstd, _ZSTD_FRAMES)
     else:
-        yield from _sliced(open_file(), STEP_BYTES)
+        yield from _limit_size(open_file(), STEP_BYTES)
 
 
 def suffix_of(head: bytes) -> str:
-    """The suffix of a compressed file by its first four bytes; "" for plain text."""
+    """Return the suffix for a compressed file by its first four bytes; "" for plain text."""
     if head.startswith(_GZIP):
         return ".gz"
     return ".zst" if head.startswith(_ZSTD) or _SKIPPABLE.match(head) else ""
 
 
-def _head(pieces: Iterator[bytes]) -> bytes:
+def _read_head(pieces: Iterator[bytes]) -> bytes:
     head = b""
     for piece in pieces:
         head += piece
@@ -127,7 +134,8 @@ def _head(pieces: Iterator[bytes]) -> bytes:
     return head
 
 
-def _sliced(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
+def _limit_size(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """Split pieces that are larger than `size`."""
     for piece in pieces:
         if len(piece) <= size:
             yield piece
@@ -137,21 +145,21 @@ def _sliced(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class _Codec:
-    """How frames (gzip: members) are decompressed one after the other."""
+    """A decompressor of files that consist of several frames (gzip: members)."""
 
     name: str
     start: Callable[[], Any]
     """Makes the decompressor of one frame."""
     feed: Callable[[Any, bytes], bytes]
-    """Gives it more input; the output is bounded."""
+    """Passes it input and returns its output, whose size is bounded."""
     input_bytes: int
-    """How much input it gets at a time."""
+    """Input bytes per call of `feed`."""
 
     def __call__(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        return self.frames(_sliced(pieces, self.input_bytes))
+        return self.decompress(_limit_size(pieces, self.input_bytes))
 
-    def frames(self, steps: Iterable[bytes]) -> Iterator[bytes]:
-        """Decompress all frames; raises `EOFError` when the last one is cut short."""
+    def decompress(self, steps: Iterable[bytes]) -> Iterator[bytes]:
+        """Decompress all frames; raises `EOFError` if the last one is truncated."""
         frame = self.start()
         for step in steps:
             data, full = step, False
@@ -164,7 +172,7 @@ class _Codec:
                 out = self.feed(frame, data)
                 if out:
                     yield out
-                full = len(out) == STEP_BYTES  # there may be more, even without more input
+                full = len(out) == STEP_BYTES  # the decompressor may hold more output
                 data = frame.unused_data if frame.eof else frame.unconsumed_tail
         if not frame.eof:
             raise EOFError
@@ -181,26 +189,26 @@ def _feed_zstd(frame: Any, data: bytes) -> bytes:
 
 
 _ISAL = _Codec("gzip", lambda: isal_zlib.decompressobj(wbits=31), _feed_zlib, 256 << 10)
-# isal loses its way in some headers that come in two pieces.
+# isal fails on some headers that are split between two inputs.
 _ZLIB = _Codec("gzip", lambda: zlib.decompressobj(wbits=31), _feed_zlib, 32 << 10)
-# This decompressor cannot bound its output, but four bytes of input make 128 KB of it at most.
+# This decompressor has no output limit, but four bytes of input expand to at most 128 KB.
 _ZSTD_FRAMES = _Codec("zstd", zstandard.ZstdDecompressor().decompressobj, _feed_zstd, 32)
 
 
-def _read_zstd(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Decompress good zstd files fast; raises `OSError` for all others, and for zero padding."""
+def _decompress_zstd(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Decompress zstd with Arrow; raises `OSError` for damaged files and for zero padding."""
     with pa.CompressedInputStream(pa.PythonFile(_Pieces(pieces), mode="r"), "zstd") as stream:
         while out := stream.read(STEP_BYTES):
             yield out
 
 
 class _Pieces:
-    """An iterator of bytes as the file that Arrow wants."""
+    """A readable file over an iterator of bytes, for Arrow."""
 
     closed = False
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
-        self._pieces = _sliced(pieces, 32 << 10)
+        self._pieces = _limit_size(pieces, 32 << 10)
 
     def read(self, _size: int) -> bytes:
         return next(self._pieces, b"")
@@ -212,50 +220,52 @@ class _Pieces:
 Decompress = Callable[[Iterable[bytes]], Iterator[bytes]]
 
 
-def _decompress(open_file: Open, fast: Decompress, careful: _Codec) -> Iterator[bytes | Damage]:
+def _decompress(open_file: OpenFile, fast: Decompress, careful: _Codec) -> Iterator[bytes | Damage]:
     produced = 0
     try:
         for out in fast(open_file()):
             produced += len(out)
             yield out
     except (*_BAD_DATA, EOFError, OSError):
-        yield from _salvage(open_file, careful, produced)
+        yield from _decompress_damaged(open_file, careful, produced)
 
 
-def _salvage(open_file: Open, codec: _Codec, produced: int) -> Iterator[bytes | Damage]:
-    """What comes after the first `produced` bytes up to the damage, if there is some."""
-    good, seen = _good_steps(open_file, codec), 0
-    steps = _sliced(open_file(), codec.input_bytes)
+def _decompress_damaged(
+    open_file: OpenFile, codec: _Codec, produced: int
+) -> Iterator[bytes | Damage]:
+    """Yield the output after its first `produced` bytes, up to the damage, and the `Damage`."""
+    good, total = _count_good_steps(open_file, codec), 0
+    steps = _limit_size(open_file(), codec.input_bytes)
     try:
-        for out in codec.frames(_bytewise_after(steps, good)):
-            seen += len(out)
-            if seen > produced:
-                yield out[produced - seen :]
-                produced = seen
+        for out in codec.decompress(_bytewise_after(steps, good)):
+            total += len(out)
+            if total > produced:
+                yield out[produced - total :]
+                produced = total
     except EOFError:
-        yield Damage(f"the {codec.name} data ends too soon")
+        yield Damage(f"the {codec.name} data is truncated")
     except _BAD_DATA as problem:
-        yield Damage(_why(codec, str(problem)))
+        yield Damage(_describe_damage(codec, str(problem)))
 
 
-def _why(codec: _Codec, problem: str) -> str:
+def _describe_damage(codec: _Codec, problem: str) -> str:
     if "too much memory" in problem:
         return "the zstd window is over 128 MB: compress the file again with a smaller --long"
     return f"the {codec.name} data is damaged: {problem}"
 
 
-def _good_steps(open_file: Open, codec: _Codec) -> int:
-    """How many steps of input can be read before the first that fails."""
+def _count_good_steps(open_file: OpenFile, codec: _Codec) -> int:
+    """Count the steps of input before the first that fails."""
     count = 0
 
     def counted() -> Iterator[bytes]:
         nonlocal count
-        for step in _sliced(open_file(), codec.input_bytes):
+        for step in _limit_size(open_file(), codec.input_bytes):
             yield step
             count += 1
 
     try:
-        for _ in codec.frames(counted()):
+        for _ in codec.decompress(counted()):
             pass
     except (*_BAD_DATA, EOFError):
         pass
@@ -263,6 +273,6 @@ def _good_steps(open_file: Open, codec: _Codec) -> int:
 
 
 def _bytewise_after(steps: Iterable[bytes], good: int) -> Iterator[bytes]:
-    """The good steps whole, the others byte by byte: a call that fails gives no output at all."""
+    """Yield the good steps whole, the others byte by byte, as a call that fails has no output."""
     for number, step in enumerate(steps):
-        yield from (step,) if number < good else _sliced((step,), 1)
+        yield from (step,) if number < good else _limit_size((step,), 1)

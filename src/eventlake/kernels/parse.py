@@ -1,13 +1,18 @@
-"""Lines of one table to columns of JSON kinds, with Arrow's reader, exactly.
+"""Parse a block of one table's lines into columns by path, with every value exact.
 
-Arrow reads a block fast, and faithfully when it is told each path's kind. What it is not told it
-infers; inferred strings, integers and booleans are faithful, the rest is learnt and read again:
+1. `PathKinds` holds the JSON kind of each path of the table. If it is empty, a sample of the block
+   is decoded in Python first, so that Arrow need not read the block once per kind to be learned.
+2. `windows` reads the block with these kinds, learns new ones and reads again where needed.
+   The result is a *dense* column, an Arrow array, for each path of one kind, and *sparse* values,
+   (row, JSON text) pairs, for arrays and for paths of several kinds.
+3. Lines that Arrow cannot read take the slow path: Python decodes each of them and adds its values
+   to the sparse ones. These are lines with a duplicate key, a number beyond doubles, an object
+   where other lines have a scalar, or very many keys; and all lines of a block whose keys are
+   data, as a column for each key would fill the memory.
 
-- a number with a fraction or exponent comes twice: as a double, which makes sure that every value
-  is a JSON number (Arrow's decimals would take strings too), and then exactly, as a decimal;
-- arrays, and paths of several kinds, are *awkward*: their raw text is cut out beforehand;
-- a line that Arrow cannot read at all (a key given twice, a number beyond doubles, an object where
-  the others have a value) is read on its own in Python. Few lines are like that.
+The slow path takes some hundred bytes of memory per value, so it accepts `MAX_SLOW_BYTES` of lines;
+with more, `BlockTooLarge` makes the caller split the block. Rows come in the order "fast lines,
+then slow lines"; `ParsedBlock.order` maps them back to lines.
 """
 
 from collections import defaultdict
@@ -18,117 +23,127 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from eventlake.kernels.awkward import Sparse, Unreadable
-from eventlake.kernels.dense import MAX_PATHS, TooManyColumns, read_columns
-from eventlake.kernels.jsontext import TooDeep, decode_line, encode, flatten, skim
-from eventlake.kernels.kinds import Kind, Kinds
+from eventlake.kernels.arrow_reader import MAX_PATHS
+from eventlake.kernels.jsontext import TooDeep, decode_fast, decode_line, encode, flatten
+from eventlake.kernels.kinds import PathKinds, ValueKind
+from eventlake.kernels.raw_values import SparseValues, UnsupportedBlock
+from eventlake.kernels.windows import TooManyColumns, read_columns
 from eventlake.model.naming import Path
 from eventlake.model.types import Num, Type, fits_bigint, observe
 
-LEARN, LEARN_EVERY = 12, 100
-"""Lines, and one of so many lines, whose kinds are looked at before Arrow reads all."""
+SAMPLE_LINES, SAMPLE_EVERY = 12, 100
+"""Lines to sample from a first block: one in `SAMPLE_EVERY`, at least `SAMPLE_LINES`."""
 MAX_SLOW_BYTES = 2 << 20
-"""Bytes of lines that Python reads at once: it takes some hundred bytes for each value."""
-WIDE_LINE = 16 << 10
-MANY_KEYS = 1000
+"""Most bytes of lines that one block may send to the slow path."""
+WIDE_LINE_BYTES = 16 << 10
+WIDE_LINE_KEYS = 1000
+"""A line with more bytes and more keys than this takes the slow path."""
 
 
-class TooWide(ValueError):
-    """Lines whose values do not fit in memory together: parse fewer at once."""
+class BlockTooLarge(ValueError):
+    """The values of these lines do not fit in memory together; parse fewer lines at once."""
 
 
 @dataclass(frozen=True)
-class Parsed:
-    """A block in columns: dense ones by path and kind, sparse ones as (row, JSON text)."""
+class ParsedBlock:
+    """The values of a block: dense columns by path and kind, sparse values as (row, JSON text)."""
 
     rows: int
-    dense: dict[Path, tuple[Kind, pa.Array]]
+    dense: dict[Path, tuple[ValueKind, pa.Array]]
     sparse: dict[Path, list[tuple[int, str]]]
     order: list[int]
-    """For each row the line that it came from."""
+    """For each row, the index of its line in the block."""
 
 
-def parse(lines: Sequence[bytes], kinds: Kinds) -> Parsed:
-    """Columns of all lines.
+def parse_lines(lines: Sequence[bytes], kinds: PathKinds) -> ParsedBlock:
+    """Parse lines into columns; adds what it learns to `kinds`.
 
-    Raises `TooDeep` if one nests too deep, `TooWide` if they are too many to be parsed at once.
+    Raises `TooDeep` if a line nests too deep, and `BlockTooLarge`; `kinds` is then unchanged.
     """
-    if len(kinds.of) > MAX_PATHS // 2:
-        kinds.of, kinds.empty = {}, {}  # mostly keys of earlier lines that were data
-    before = dict(kinds.of)
+    if len(kinds.by_path) > MAX_PATHS // 2:
+        kinds.by_path, kinds.empty_paths = {}, {}  # most are keys of earlier lines that were data
+    before = dict(kinds.by_path)
     try:
         return _parse(lines, kinds)
-    except (TooDeep, TooWide):
-        kinds.of = before
+    except (TooDeep, BlockTooLarge):
+        kinds.by_path = before
         raise
 
 
-def _parse(lines: Sequence[bytes], kinds: Kinds) -> Parsed:
-    odd = [at for at, line in enumerate(lines) if len(line) > WIDE_LINE and _many_keys(line)]
-    fast = sorted(set(range(len(lines))).difference(odd)) if odd else list(range(len(lines)))
-    before = dict(kinds.of)
-    if not kinds.of:
-        sample = max(LEARN, len(fast) // LEARN_EVERY)
-        _learn_sample([lines[at] for at in fast[:: max(1, len(fast) // sample)][:sample]], kinds)
+def _parse(lines: Sequence[bytes], kinds: PathKinds) -> ParsedBlock:
+    slow = [at for at, line in enumerate(lines) if len(line) > WIDE_LINE_BYTES and _is_wide(line)]
+    fast = sorted(set(range(len(lines))).difference(slow)) if slow else list(range(len(lines)))
+    before = dict(kinds.by_path)
+    if not kinds.by_path:
+        count = max(SAMPLE_LINES, len(fast) // SAMPLE_EVERY)
+        _learn_sample([lines[at] for at in fast[:: max(1, len(fast) // count)][:count]], kinds)
     try:
-        block = lines if not odd else [lines[at] for at in fast]
-        dense, sparse, left_out = read_columns(block, kinds, not before)
-        odd += [fast[row] for row in left_out]
-        kinds.crowded = False
-    except Unreadable:
-        dense, sparse, odd = {}, defaultdict(list), list(range(len(lines)))
+        block = lines if not slow else [lines[at] for at in fast]
+        dense, sparse, slow_rows = read_columns(block, kinds, not before)
+        slow += [fast[row] for row in slow_rows]
+        kinds.too_many_paths = False
+    except UnsupportedBlock:
+        dense, sparse, slow = {}, defaultdict(list), list(range(len(lines)))
     except TooManyColumns:
-        dense, sparse, odd = {}, defaultdict(list), list(range(len(lines)))
-        kinds.of, kinds.crowded = before, True
-    odd.sort()
-    fast = sorted(set(range(len(lines))).difference(odd)) if odd else fast
-    _read_slowly([lines[at] for at in odd], len(fast), sparse)
-    return Parsed(len(lines), dense, sparse, fast + odd)
+        dense, sparse, slow = {}, defaultdict(list), list(range(len(lines)))
+        kinds.by_path, kinds.too_many_paths = before, True
+    slow.sort()
+    fast = sorted(set(range(len(lines))).difference(slow)) if slow else fast
+    _read_slow_lines([lines[at] for at in slow], len(fast), sparse)
+    return ParsedBlock(len(lines), dense, sparse, fast + slow)
 
 
-def _read_slowly(lines: list[bytes], row: int, sparse: Sparse) -> None:
-    """Add the values of lines that only Python can read, from a row on."""
+def _read_slow_lines(lines: list[bytes], first_row: int, sparse: SparseValues) -> None:
+    """Decode lines in Python and add their values to `sparse`, as rows from `first_row` on."""
     if len(lines) > 1 and sum(map(len, lines)) > MAX_SLOW_BYTES:
-        raise TooWide
-    for number, line in enumerate(lines, row):
+        raise BlockTooLarge
+    for row, line in enumerate(lines, first_row):
         for path, value in flatten(decode_line(line)):
-            sparse[path].append((number, encode(value)))
+            sparse[path].append((row, encode(value)))
 
 
-def _many_keys(line: bytes) -> bool:
-    return line.count(b'":') > MANY_KEYS
+def _is_wide(line: bytes) -> bool:
+    return line.count(b'":') > WIDE_LINE_KEYS
 
 
-def _learn_sample(sample: Sequence[bytes], kinds: Kinds) -> None:
-    """Most of what there is to learn, from few lines, before Arrow reads the many."""
-    seen: defaultdict[Path, set[Kind]] = defaultdict(set)
+def _learn_sample(sample: Sequence[bytes], kinds: PathKinds) -> None:
+    """Learn the kinds of the paths in some lines; each kind spares a read of the whole block."""
+    kinds_by_path: defaultdict[Path, set[ValueKind]] = defaultdict(set)
     for line in sample:
-        _see_kinds(skim(line), (), seen)
-    objects = {path[:n] for path in seen for n in range(1, len(path))}
-    for path, found in seen.items():
+        _collect_kinds(decode_fast(line), (), kinds_by_path)
+    objects = {path[:n] for path in kinds_by_path for n in range(1, len(path))}
+    for path, several in kinds_by_path.items():
         if path not in objects:
-            kinds.learn(path, _KIND_OF_SEVERAL.get(frozenset(found), Kind.JSON))
+            kinds.learn(path, _COMMON_KIND.get(frozenset(several), ValueKind.JSON))
 
 
-def _see_kinds(event: dict[str, Any], path: Path, seen: defaultdict[Path, set[Kind]]) -> None:
+def _collect_kinds(
+    event: dict[str, Any], parent: Path, kinds_by_path: defaultdict[Path, set[ValueKind]]
+) -> None:
     for key, value in event.items():
         if isinstance(value, dict):
-            _see_kinds(value, (*path, key), seen)
+            _collect_kinds(value, (*parent, key), kinds_by_path)
         elif value is not None:
-            seen[(*path, key)].add(_SKIMMED.get(type(value)) or _kind_of(value))
+            kind = _KIND_BY_CLASS.get(type(value)) or _kind_of(value)
+            kinds_by_path[(*parent, key)].add(kind)
 
 
-def _kind_of(value: Any) -> Kind:
-    """The kind of an array or a number that was skimmed."""
+def _kind_of(value: Any) -> ValueKind:
+    """Return the kind of an array or integer from `decode_fast`."""
     if isinstance(value, list):
-        return Kind.STRINGS if all(type(item) is str for item in value) else Kind.JSON
+        strings = all(type(item) is str for item in value)
+        return ValueKind.STRINGS if strings else ValueKind.JSON
     fits = observe(value) is Type.BIGINT if isinstance(value, Num) else fits_bigint(value)
-    return Kind.INT if fits else Kind.NUMBER
+    return ValueKind.INT if fits else ValueKind.NUMBER
 
 
-_SKIMMED = {str: Kind.STRING, bool: Kind.BOOL, msgspec.Raw: Kind.NUMBER}
+_KIND_BY_CLASS = {
+    str: ValueKind.STRING,
+    bool: ValueKind.BOOL,
+    msgspec.Raw: ValueKind.NUMBER,
+}
 
-_KIND_OF_SEVERAL = {
-    **{frozenset({kind}): kind for kind in Kind},
-    frozenset({Kind.INT, Kind.NUMBER}): Kind.NUMBER,
+_COMMON_KIND = {
+    **{frozenset({kind}): kind for kind in ValueKind},
+    frozenset({ValueKind.INT, ValueKind.NUMBER}): ValueKind.NUMBER,
 }

@@ -1,4 +1,17 @@
-"""Which line is an event, and of which table; every other line gets its reason."""
+"""Decide for each line whether it is an event, and of which table; reject the other lines.
+
+Fast path: a typed msgspec decoder reads the five fields of a line that matter and skips the rest.
+From the call and event name follows the line's destination (cached per name): the buffer of a
+table, or a table whose events are skipped. Events of suppressed users and of skipped tables are
+only counted.
+
+Slow path: a line that the fast path does not accept for any reason is decoded completely by
+`validate_line`, which raises the first reason that applies, or accepts the line after all (a key
+with escapes or given twice, for example). Only the slow path rejects lines.
+
+The fast path does not see how deep a line nests. The parser finds out later and raises `TooDeep`;
+`split_deep` then rejects the lines that are.
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -8,16 +21,16 @@ import msgspec
 import pyarrow as pa
 
 from eventlake.kernels.jsontext import MAX_LEVELS, NotJson, TooDeep, decode_line
-from eventlake.kernels.lines import MAX_KEPT_LINE
+from eventlake.kernels.lines import MAX_KEPT_LINE_BYTES
 from eventlake.kernels.times import as_micros, parse_times
 from eventlake.model.naming import Call, Naming, catalog_name, table_name
 from eventlake.model.types import Json, Num, plain, timestamp
 
-MAX_LINE = 1 << 20
+MAX_LINE_BYTES = 1 << 20
 EVENT_BYTES = 256
-"""About what an event takes in memory beside its line."""
+"""Approximate memory of an event in addition to its line."""
 LINE_BITS = 40
-"""A place is a file's number and a line's, in one integer that sorts as the two do."""
+"""A place is `file number << LINE_BITS | line number`; places sort by file, then by line."""
 
 _CALLS = {call.value: call for call in Call}
 _BLANK = b" \t\r"
@@ -25,7 +38,7 @@ _NO_TIME = -(1 << 62)
 
 
 class Routing(msgspec.Struct, gc=False):
-    """The fields of an event that decide its way."""
+    """The fields of an event that decide where it goes."""
 
     type: str
     messageId: str  # noqa: N815 - the event's own spelling
@@ -37,16 +50,16 @@ class Routing(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(Routing).decode
 
 
-class Refused(ValueError):
-    """A line that is no event, with the reason the quarantine gives."""
+class InvalidLine(ValueError):
+    """A line is not a valid event, for a reason as stored in the quarantine."""
 
     def __init__(self, reason: str, detail: str) -> None:
         self.reason, self.detail = reason, detail
         super().__init__(f"{reason}: {detail}")
 
 
-class Rejected(NamedTuple):
-    """A line that is no event, as it is kept."""
+class RejectedLine(NamedTuple):
+    """A row of the quarantine: a line that is not a valid event, and why."""
 
     reason: str
     detail: str
@@ -56,18 +69,19 @@ class Rejected(NamedTuple):
 
 @dataclass(frozen=True)
 class Rules:
-    """What a source's settings say about an event's way."""
+    """The settings of a source that decide where an event goes."""
 
     naming: Naming = Naming.WAREHOUSE
     prefix: str = ""
     skip: Collection[str] = ()
     suppressed: Collection[str] = ()
+    """User ids whose events do not land."""
 
     def table(self, call: Call, event: str) -> str:
         return table_name(call, event, self.naming)
 
     def skips(self, call: Call, event: str) -> bool:
-        """Whether `skip` has the event, its table, or that table as the catalog calls it."""
+        """Whether `skip` contains the event, its table, or that table's name in the catalog."""
         table = self.table(call, event)
         names = {table, catalog_name(table, self.prefix)}
         if call is Call.TRACK:
@@ -76,188 +90,204 @@ class Rules:
 
 
 Event = tuple[bytes, str, int, int]
-"""An event on its way to a table: its line, its message id, when it was received, its place."""
+"""A valid event: its line, its message id, when it was received (microseconds), its place."""
 
 
 @dataclass
-class Pile:
+class EventBuffer:
     """The events of one table that wait to be parsed."""
 
     call: Call
     events: list[Event] = field(default_factory=list)
     bytes: int = 0
-    """What they take in memory."""
+    """Approximate memory of the events."""
 
-    def take(self) -> list[Event]:
-        """All the events; none are left."""
+    def drain(self) -> list[Event]:
+        """Return all events and empty the buffer."""
         events, self.events, self.bytes = self.events, [], 0
         return events
 
 
 @dataclass
-class Aside:
-    """Events of a table that were counted and not kept."""
+class ExcludedCounts:
+    """How many events of a table were valid but do not land."""
 
     call: Call
     suppressed: int = 0
     skipped: int = 0
 
 
+Destination = EventBuffer | str | None
+"""The buffer of a table, the name of a skipped table, or None if the line is not a valid event."""
+
+
 @dataclass
 class Router:
-    """Sorts lines into a pile per table."""
+    """Collects events in a buffer per table, counts of excluded events, and rejected lines."""
 
     rules: Rules
-    piles: dict[str, Pile] = field(default_factory=dict)
-    aside: dict[str, Aside] = field(default_factory=dict)
-    rejected: list[Rejected] = field(default_factory=list)
-    ways: dict[tuple[str, str | None], Pile | str | None] = field(default_factory=dict)
+    buffers: dict[str, EventBuffer] = field(default_factory=dict)
+    excluded: dict[str, ExcludedCounts] = field(default_factory=dict)
+    rejected: list[RejectedLine] = field(default_factory=list)
+    destinations: dict[tuple[str, str | None], Destination] = field(default_factory=dict)
+    """The destination by call and event name."""
 
-    def sort(self, lines: list[bytes], place: int, valid_utf8: bool) -> None:
-        """Put each line where it belongs; `place` is the first line's, the others follow."""
-        routings, kept, places = [], [], []
+    def route_lines(self, lines: list[bytes], place: int, valid_utf8: bool) -> None:
+        """Add each line to a buffer, a count or `rejected`; blank lines to none.
+
+        `place` is the first line's; the others follow. `valid_utf8` spares a check of each line.
+        """
+        routings, valid_lines, places = [], [], []
         for at, line in enumerate(lines, place):
+            decodable = len(line) <= MAX_LINE_BYTES and (valid_utf8 or _is_utf8(line))
             try:
-                if len(line) > MAX_LINE or not (valid_utf8 or line.decode()):
-                    raise RecursionError  # let the careful reader say why
-                routings.append(_decode(line))
-            except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-                routing = self._examined(line, at) if line.strip(_BLANK) else None
-                if routing is None:
-                    continue
-                routings.append(routing)
-            kept.append(line)
+                routing = _decode(line) if decodable else self._validate(line, at)
+            except (msgspec.MsgspecError, RecursionError):
+                routing = self._validate(line, at)
+            if routing is None:
+                continue
+            routings.append(routing)
+            valid_lines.append(line)
             places.append(at)
-        self._spread(routings, kept, places)
+        self._add_events(routings, valid_lines, places)
 
-    def _examined(self, line: bytes, place: int) -> Routing | None:
+    def _validate(self, line: bytes, place: int) -> Routing | None:
+        """Return the routing of a valid line; reject any other, unless it is blank."""
+        if not line.strip(_BLANK):
+            return None
         try:
-            return examine(line)
-        except Refused as refused:
-            self.rejected.append(Rejected(refused.reason, refused.detail, line, place))
+            return validate_line(line)
+        except InvalidLine as invalid:
+            self.rejected.append(RejectedLine(invalid.reason, invalid.detail, line, place))
             return None
 
-    def _spread(self, routings: list[Routing], lines: list[bytes], places: list[int]) -> None:
+    def _add_events(self, routings: list[Routing], lines: list[bytes], places: list[int]) -> None:
         texts = pa.array([routing.receivedAt for routing in routings], pa.string())
-        moments = as_micros(parse_times(texts).cast(pa.int64()).fill_null(_NO_TIME)).tolist()
+        received = as_micros(parse_times(texts).cast(pa.int64()).fill_null(_NO_TIME)).tolist()
         ids = [routing.messageId for routing in routings]
-        events = zip(lines, ids, moments, places, strict=True)
-        ways, suppressed = self.ways, self.rules.suppressed
+        events = zip(lines, ids, received, places, strict=True)
+        destinations, suppressed = self.destinations, self.rules.suppressed
         for routing, event in zip(routings, events, strict=True):
-            line, identity, moment, place = event
+            line, message_id, moment, place = event
             key = (routing.type, routing.event if routing.type == "track" else None)
-            way = ways.get(key, "")
-            if way == "":
-                way = ways[key] = self._way(*key)
-            if way is None or moment == _NO_TIME or not identity:
-                self._examined(line, place)
-            elif routing.userId in suppressed or isinstance(way, str):
-                self._set_aside(routing, line, place)
+            try:
+                destination = destinations[key]
+            except KeyError:
+                destination = destinations[key] = self._find_destination(*key)
+            if destination is None or moment == _NO_TIME or not message_id:
+                self._validate(line, place)
+            elif routing.userId in suppressed or isinstance(destination, str):
+                self._count_excluded(routing, line, place)
             else:
-                way.events.append(event)
-                way.bytes += len(line) + EVENT_BYTES
+                destination.events.append(event)
+                destination.bytes += len(line) + EVENT_BYTES
 
-    def _way(self, kind: str, event: str | None) -> Pile | str | None:
-        """The pile of a table, the name of a table that is skipped, or None for no event."""
-        call = _CALLS.get(kind)
+    def _find_destination(self, call_type: str, event: str | None) -> Destination:
+        call = _CALLS.get(call_type)
         if call is None or (call is Call.TRACK and not event):
             return None
         table = self.rules.table(call, event or "")
         if self.rules.skips(call, event or ""):
             return table
-        return self.piles.setdefault(table, Pile(call))
+        return self.buffers.setdefault(table, EventBuffer(call))
 
-    def _set_aside(self, routing: Routing, line: bytes, place: int) -> None:
-        if line.count(b"{") + line.count(b"[") > MAX_LEVELS and not self._examined(line, place):
+    def _count_excluded(self, routing: Routing, line: bytes, place: int) -> None:
+        """Count an event as suppressed or skipped; reject it if it nests too deep."""
+        if line.count(b"{") + line.count(b"[") > MAX_LEVELS and not self._validate(line, place):
             return
         call = _CALLS[routing.type]
         table = self.rules.table(call, routing.event or "")
-        aside = self.aside.setdefault(table, Aside(call))
+        counts = self.excluded.setdefault(table, ExcludedCounts(call))
         if routing.userId in self.rules.suppressed:
-            aside.suppressed += 1
+            counts.suppressed += 1
         else:
-            aside.skipped += 1
+            counts.skipped += 1
 
 
-def split_deep(events: list[Event]) -> tuple[list[Event], list[Rejected]]:
-    """Events without those that nest too deep, and these; routing does not look that far."""
-    kept, rejected = [], []
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def split_deep(events: list[Event]) -> tuple[list[Event], list[RejectedLine]]:
+    """Separate events that nest too deep from the others; the fast path does not check that."""
+    valid, rejected = [], []
     for event in events:
         line, _, _, place = event
-        refused = _refusal(line)
-        if refused:
-            rejected.append(Rejected(refused.reason, refused.detail, line, place))
+        try:
+            validate_line(line)
+        except InvalidLine as invalid:
+            rejected.append(RejectedLine(invalid.reason, invalid.detail, line, place))
         else:
-            kept.append(event)
-    return kept, rejected
+            valid.append(event)
+    return valid, rejected
 
 
-def _refusal(line: bytes) -> Refused | None:
-    try:
-        examine(line)
-    except Refused as refused:
-        return refused
-    return None
+def validate_line(line: bytes) -> Routing:
+    """Decode a line completely and return its routing fields.
 
-
-def examine(line: bytes) -> Routing:
-    """Read a line with care: what routes it, or `Refused` with the first reason that applies."""
-    if len(line) > MAX_LINE:
-        raise Refused("too_large", _size(line))
+    Raises `InvalidLine` with the first reason that applies.
+    """
+    if len(line) > MAX_LINE_BYTES:
+        raise InvalidLine("too_large", _describe_size(line))
     try:
         event = decode_line(line)
     except NotJson as problem:
-        raise Refused("not_json", str(problem)) from problem
+        raise InvalidLine("not_json", str(problem)) from problem
     except TooDeep as problem:
         if line.lstrip(_BLANK).startswith(b"["):
-            raise Refused("not_object", "the line is an array") from problem
-        raise Refused("too_deep", str(problem)) from problem
+            raise InvalidLine("not_object", "the line is an array") from problem
+        raise InvalidLine("too_deep", str(problem)) from problem
     if not isinstance(event, dict):
-        raise Refused("not_object", f"the line is {_kind(event)}")
-    return _checked(event)
+        raise InvalidLine("not_object", f"the line is {_describe_kind(event)}")
+    return _validate_fields(event)
 
 
-def _size(line: bytes) -> str:
-    if len(line) >= MAX_KEPT_LINE:
-        return f"over {MAX_KEPT_LINE} bytes, of which no more are kept; the file has the rest"
-    return f"{len(line)} bytes, over {MAX_LINE}"
+def _describe_size(line: bytes) -> str:
+    if len(line) >= MAX_KEPT_LINE_BYTES:
+        return f"over {MAX_KEPT_LINE_BYTES} bytes; cut here, the file has the whole line"
+    return f"{len(line)} bytes, over {MAX_LINE_BYTES}"
 
 
-def _checked(event: dict[str, Json]) -> Routing:
-    kind, name, received = event.get("type"), event.get("event"), event.get("receivedAt")
-    if not _is_text(kind) or kind not in _CALLS:
-        raise Refused("bad_type", f"type is {_kind(kind)}" if not _is_text(kind) else f"{kind!r}")
-    identity = _text(event.get("messageId"), "no_message_id", "messageId")
-    if kind == "track":
-        _text(name, "no_event_name", "event")
-    if timestamp(_text(received, "no_received_at", "receivedAt")) is None:
-        raise Refused("no_received_at", f"receivedAt is no timestamp: {received!r}")
+def _validate_fields(event: dict[str, Json]) -> Routing:
+    call, name, received = event.get("type"), event.get("event"), event.get("receivedAt")
+    if not _is_string(call) or call not in _CALLS:
+        detail = f"{call!r}" if _is_string(call) else f"type is {_describe_kind(call)}"
+        raise InvalidLine("bad_type", detail)
+    message_id = _require_string(event.get("messageId"), "no_message_id", "messageId")
+    if call == "track":
+        _require_string(name, "no_event_name", "event")
+    if timestamp(_require_string(received, "no_received_at", "receivedAt")) is None:
+        raise InvalidLine("no_received_at", f"receivedAt is not a timestamp: {received!r}")
     return Routing(
-        type=str(kind),
-        messageId=identity,
+        type=str(call),
+        messageId=message_id,
         receivedAt=str(received),
-        event=str(name) if kind == "track" else None,
-        userId=_user(event.get("userId")),
+        event=str(name) if call == "track" else None,
+        userId=_user_id(event.get("userId")),
     )
 
 
-def _user(value: Json) -> str | None:
+def _user_id(value: Json) -> str | None:
     if isinstance(value, Num):
         return plain(value)
     return value if isinstance(value, str) else None
 
 
-def _is_text(value: Json) -> bool:
+def _is_string(value: Json) -> bool:
     return isinstance(value, str) and not isinstance(value, Num)
 
 
-def _text(value: Json, reason: str, name: str) -> str:
-    if not isinstance(value, str) or not _is_text(value) or not value:
-        raise Refused(reason, f"{name} is {_kind(value)}")
+def _require_string(value: Json, reason: str, name: str) -> str:
+    if not isinstance(value, str) or not _is_string(value) or not value:
+        raise InvalidLine(reason, f"{name} is {_describe_kind(value)}")
     return value
 
 
-def _kind(value: Json) -> str:
+def _describe_kind(value: Json) -> str:
     if value is None:
         return "missing or null"
     if isinstance(value, bool):

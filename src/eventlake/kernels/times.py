@@ -1,4 +1,9 @@
-"""Strings to timestamps, a column at a time; what Arrow reads differently goes value by value."""
+"""Parse columns of strings to timestamps, by the rules of `model.types`.
+
+Arrow's parser accepts more forms than the rules do, so it is only used for columns whose strings
+all have the same common length, with `T` and `Z` in their places. In all other columns each
+distinct string is parsed by the rule.
+"""
 
 from collections.abc import Callable
 
@@ -10,46 +15,46 @@ from eventlake.model.types import timestamp
 
 MICROS = pa.timestamp("us", tz="UTC")
 
-COMMON = (20, 24, 27)
-"""Characters of `2026-11-01T07:00:00.000Z`, and of that without a fraction or with six digits."""
+COMMON_LENGTHS = (20, 24, 27)
+"""Lengths of `2026-11-01T07:00:00Z` without a fraction, and with three or six digits."""
 _YEAR_1000 = pa.scalar(-30_610_224_000_000_000, pa.int64()).cast(MICROS)
 
 
 def parse_times(texts: pa.Array, rule: Callable[[str], int | None] = timestamp) -> pa.Array:
-    """The moments that strings name by `rule`; null for the others."""
-    if _all_common(texts):
+    """Parse strings by `rule` to UTC timestamps; null for strings that it does not accept."""
+    if _have_common_form(texts):
         try:
             times = texts.cast(MICROS)
         except pa.ArrowInvalid:
-            return _one_by_one(texts, rule)  # a date that does not exist
+            return _parse_each(texts, rule)  # for example a date that does not exist
         if pc.all(pc.greater_equal(times, _YEAR_1000)).as_py() is not False:
             return times
-    return _one_by_one(texts, rule)
+    return _parse_each(texts, rule)
 
 
-def _all_common(texts: pa.Array) -> bool:
-    """Whether Arrow's parser, which takes other forms too, can only read these as we would."""
-    there = texts.drop_null() if texts.null_count else texts
-    if not len(there):
+def _have_common_form(texts: pa.Array) -> bool:
+    """Whether all strings have one form that Arrow parses by the same rules."""
+    present = texts.drop_null() if texts.null_count else texts
+    if not len(present):
         return False
-    _, ends, data = there.buffers()
-    offsets = np.frombuffer(ends, np.int32)[there.offset :][: len(there) + 1]
+    _, ends, data = present.buffers()
+    offsets = np.frombuffer(ends, np.int32)[present.offset :][: len(present) + 1]
     sizes = np.diff(offsets)
     size = int(sizes[0])
-    if size not in COMMON or (sizes != size).any():
+    if size not in COMMON_LENGTHS or (sizes != size).any():
         return False
     letters = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]].reshape(-1, size)
     return bool((letters[:, 10] == ord("T")).all() and (letters[:, -1] == ord("Z")).all())
 
 
-def _one_by_one(texts: pa.Array, rule: Callable[[str], int | None]) -> pa.Array:
+def _parse_each(texts: pa.Array, rule: Callable[[str], int | None]) -> pa.Array:
     distinct = texts.dictionary_encode()
-    moments = [rule(text) for text in distinct.dictionary.to_pylist()]
-    return pa.array(moments, pa.int64()).take(distinct.indices).cast(MICROS)
+    micros = [rule(text) for text in distinct.dictionary.to_pylist()]
+    return pa.array(micros, pa.int64()).take(distinct.indices).cast(MICROS)
 
 
-def all_times(texts: pa.Array) -> bool:
-    """Whether every string names a moment; the first is looked at before all are."""
+def are_all_times(texts: pa.Array) -> bool:
+    """Whether there are strings and all are timestamps; checks the first before the others."""
     if texts.null_count == len(texts):
         return False
     first = texts[0].as_py()
@@ -59,5 +64,5 @@ def all_times(texts: pa.Array) -> bool:
 
 
 def as_micros(times: pa.Array) -> np.ndarray:
-    """Microseconds since 1970, of times that are all there."""
+    """Return a column of timestamps without nulls as microseconds since 1970."""
     return np.asarray(times.view(pa.int64()).to_numpy(zero_copy_only=False))

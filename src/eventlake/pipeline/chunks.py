@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventlake.archive import readable
-from eventlake.kernels.chunk import Seen, TableReader, add_seen, build_chunk
+from eventlake.kernels.chunk import ColumnObservation, TableReader, build_chunk, merge_observations
 from eventlake.kernels.dedupe import hash_ids
 from eventlake.kernels.jsontext import TooDeep
-from eventlake.kernels.parse import MAX_SLOW_BYTES, TooWide
-from eventlake.kernels.route import LINE_BITS, Event, Rejected, split_deep
+from eventlake.kernels.parse import MAX_SLOW_BYTES, BlockTooLarge
+from eventlake.kernels.route import LINE_BITS, Event, RejectedLine, split_deep
 from eventlake.model.naming import Call
 from eventlake.model.schema import budget_used, new_table
 from eventlake.model.settings import SourceSettings
@@ -114,7 +114,7 @@ class ReadResult(msgspec.Struct):
 
     chunks: list[ChunkMeta] = []
     spills: list[Spill] = []
-    seen: dict[str, list[Seen]] = {}
+    seen: dict[str, list[ColumnObservation]] = {}
     """What each table's chunks, all together, tell of the first of its new columns."""
     ids: list[IdPart] = []
     quarantine: list[str] = []
@@ -154,16 +154,18 @@ class Chunks:
 
     job: ReadJob
     number: int
-    rejected: list[Rejected] = field(default_factory=list)
+    rejected: list[RejectedLine] = field(default_factory=list)
     """Lines that are no events after all, or never were."""
-    seen: defaultdict[str, dict[str, Seen]] = field(default_factory=lambda: defaultdict(dict))
+    seen: defaultdict[str, dict[str, ColumnObservation]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
     result: ReadResult = field(default_factory=ReadResult)
     _held: int = 0
     """How many columns were seen of all tables."""
 
     def __post_init__(self) -> None:
         for reader in _readers(self.job.run_id).values():
-            reader.strings.clear()  # a task's result must not lean on another's
+            reader.string_paths.clear()  # a task's result must not lean on another's
 
     def add(self, piles: Iterable[tuple[str, Call, list[Event]]]) -> None:
         """Make chunks of tables' events; as many as fit in memory go into one object."""
@@ -225,18 +227,18 @@ class Chunks:
                 self.rejected += deep
                 parts.extendleft([kept] if kept else [])
                 continue
-            except TooWide:
+            except BlockTooLarge:
                 parts.extendleft(reversed(_split(part, _slow_parts(lines))))
                 continue
-            self._see(table, chunk.seen)
+            self._see(table, chunk.observations)
             where = np.array(places, np.int64)
             built = _Built(table, call, chunk.batch, received, ids, where)
             yield from _cut(built, self.job.settings)
 
-    def _see(self, table: str, seen: list[Seen]) -> None:
+    def _see(self, table: str, seen: list[ColumnObservation]) -> None:
         found = self.seen[table]
         self._held -= len(found)
-        add_seen(seen, found)
+        merge_observations(seen, found)
         self._held += len(found)
         if self._held > MAX_SEEN:
             for one in self.seen:
@@ -245,7 +247,7 @@ class Chunks:
 
     def _shed(self, table: str) -> None:
         """Remember no more new columns than the table can take; leave the others in the stage."""
-        room = _readers(self.job.run_id)[table].room
+        room = _readers(self.job.run_id)[table].spare_columns
         found = self.seen[table]
         if len(found) <= room:
             return
@@ -330,7 +332,9 @@ def _slow_parts(lines: Sequence[bytes]) -> int:
     return max(2, 2 * sum(map(len, lines)) // MAX_SLOW_BYTES)
 
 
-def read_seen(store: Store, results: Iterable[ReadResult], table: str) -> Iterator[Seen]:
+def read_seen(
+    store: Store, results: Iterable[ReadResult], table: str
+) -> Iterator[ColumnObservation]:
     """What tasks saw of a table's columns that did not fit into their results."""
     for result in results:
         for part in result.seen_more:
@@ -338,7 +342,7 @@ def read_seen(store: Store, results: Iterable[ReadResult], table: str) -> Iterat
                 yield from _decode_seen(store.read(part.object))
 
 
-_decode_seen = msgspec.msgpack.Decoder(list[Seen]).decode
+_decode_seen = msgspec.msgpack.Decoder(list[ColumnObservation]).decode
 
 
 def _cut(built: _Built, settings: SourceSettings) -> Iterator[_Built]:
@@ -378,7 +382,7 @@ QUARANTINE = pa.schema(
 )
 
 
-def _quarantine(rejected: list[Rejected], job: ReadJob) -> pa.Table:
+def _quarantine(rejected: list[RejectedLine], job: ReadJob) -> pa.Table:
     rejected = sorted(rejected, key=lambda one: one.place)
     columns = [
         [one.reason for one in rejected],

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from eventlake.claims import claim
 from eventlake.errors import Conflict, InvalidSettings
-from eventlake.kernels.dedupe import Ids, met_before
+from eventlake.kernels.dedupe import Ids, match_earlier
 from eventlake.ledger import Ledger
 from eventlake.model.claims import names_of
 from eventlake.model.commit import Commit, IdFile, IdMerge, TableCommit
@@ -55,7 +55,7 @@ def _share_ids(store: Store, mine: Commit, other: Commit) -> bool:
     known = [_read_moving(store, file) for file in other.ids]
     for file in mine.ids:
         own = _read_moving(store, file)
-        if any(met_before(own, theirs, window=EVER).any() for theirs in known):
+        if any(match_earlier(own, theirs, window=EVER).any() for theirs in known):
             return True
     return False
 

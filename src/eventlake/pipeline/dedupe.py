@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventlake.errors import Damaged, InvalidSettings
-from eventlake.kernels.dedupe import DAY, Ids, find_duplicates
+from eventlake.kernels.dedupe import DAY_MICROS, Ids, find_duplicates
 from eventlake.model.commit import IdFile
 from eventlake.pipeline.chunks import ID_ROW, ChunkMeta, IdPart, bucket_of
 from eventlake.stores import Range, Store
@@ -51,7 +51,7 @@ def dedupe_task(job: DedupeJob, bucket: int) -> bytes:
         return msgspec.json.encode(DedupeResult())
     rows = np.concatenate(list(_rows(job.store, [part for _, part in parts])))
     run = Ids(rows["high"], rows["low"], rows["received"])
-    window = job.days * DAY
+    window = job.days * DAY_MICROS
     known = _known(job, bucket, run, window)
     duplicate = find_duplicates(run, rows["place"], known, window)
     tasks = np.repeat([task for task, _ in parts], [part.rows for _, part in parts])

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 
-from eventlake.kernels.chunk import Seen, add_seen
+from eventlake.kernels.chunk import ColumnObservation, merge_observations
 from eventlake.model.naming import RESCUED
 from eventlake.model.schema import Column, TableSchema, budget_used, column
 from eventlake.model.types import Type
@@ -18,10 +18,10 @@ class Growth:
     added: tuple[Column, ...] = ()
 
 
-def evolve(schema: TableSchema, seen: Iterable[Seen], max_columns: int) -> Growth:
+def evolve(schema: TableSchema, seen: Iterable[ColumnObservation], max_columns: int) -> Growth:
     """The table with the new columns that its budget allows, in code-point order of names."""
-    found: dict[str, Seen] = {}
-    add_seen(seen, found)
+    found: dict[str, ColumnObservation] = {}
+    merge_observations(seen, found)
     known = schema.types
     fresh = [one for one in found.values() if one.column not in known]
     fresh.sort(key=lambda one: (one.rank, one.column))
@@ -30,7 +30,10 @@ def evolve(schema: TableSchema, seen: Iterable[Seen], max_columns: int) -> Growt
 
 
 def refine(
-    growth: Growth, schema: TableSchema, seen: Iterable[Seen], more: Iterable[Seen]
+    growth: Growth,
+    schema: TableSchema,
+    seen: Iterable[ColumnObservation],
+    more: Iterable[ColumnObservation],
 ) -> Growth:
     """The same growth, its columns' types joined with what was seen beyond `seen`."""
     added = {one.name for one in growth.added}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eventlake.kernels.dedupe import DAY, Ids
+from eventlake.kernels.dedupe import DAY_MICROS, Ids
 from eventlake.model.commit import IdFile, IdMerge
 from eventlake.model.layout import ids_path
 from eventlake.pipeline.dedupe import read_ids, write_ids
@@ -16,7 +16,7 @@ MERGE = 8
 """Files of about one size that are merged into one."""
 MAX_ROWS = 4_000_000
 """Files with more ids than this are left as they are: a merge happens in memory."""
-WEEK = 7 * DAY
+WEEK = 7 * DAY_MICROS
 
 
 def plan_merges(files: Sequence[IdFile]) -> tuple[tuple[IdFile, ...], ...]:

@@ -15,8 +15,8 @@ import msgspec
 import pyarrow as pa
 
 from eventlake.archive import open_log
-from eventlake.kernels.lines import Damage, blocks, is_utf8
-from eventlake.kernels.route import LINE_BITS, Event, Pile, Rejected, Router, Rules
+from eventlake.kernels.lines import Damage, is_utf8, read_blocks
+from eventlake.kernels.route import LINE_BITS, Event, EventBuffer, RejectedLine, Router, Rules
 from eventlake.model.naming import Call
 from eventlake.pipeline.chunks import MAX_REJECTED, Chunks, ReadJob, ReadResult, Spill
 from eventlake.stores import Range
@@ -54,19 +54,19 @@ class _Reading:
         result = self.chunks.done()
         result.aside = [
             (table, aside.call, aside.suppressed, aside.skipped)
-            for table, aside in self.router.aside.items()
+            for table, aside in self.router.excluded.items()
         ]
         return result
 
     def _read_file(self, file: int) -> None:
         place = (file << LINE_BITS) + 1
-        for block in blocks(lambda: open_log(self.job.files[file], self.job.holders)):
+        for block in read_blocks(lambda: open_log(self.job.files[file], self.job.holders)):
             if isinstance(block, Damage):
-                damage = Rejected("damaged_file", block.detail, b"", place)
+                damage = RejectedLine("damaged_file", block.detail, b"", place)
                 self.chunks.rejected.append(damage)
                 return
             lines = block.split(b"\n")
-            self.router.sort(lines, place, is_utf8(block))
+            self.router.route_lines(lines, place, is_utf8(block))
             place += len(lines)
             self.since += len(block)
             if len(self.chunks.rejected) > MAX_REJECTED:
@@ -77,7 +77,7 @@ class _Reading:
 
     def _full(self) -> int:
         """The size of a pile that has to go now: rare tables may wait, and become fewer chunks."""
-        above, sizes = PILE, [pile.bytes for pile in self.router.piles.values()]
+        above, sizes = PILE, [pile.bytes for pile in self.router.buffers.values()]
         while sum(size for size in sizes if size <= above) > PILES:
             above //= 2
         return above
@@ -85,11 +85,11 @@ class _Reading:
     def _flush(self, above: int) -> None:
         """Make chunks of the piles over a size."""
         ready = self._piles(above)
-        self.chunks.add((table, pile.call, pile.take()) for table, pile in ready)
+        self.chunks.add((table, pile.call, pile.drain()) for table, pile in ready)
         self.chunks.reject(PILE)
 
-    def _piles(self, above: int) -> list[tuple[str, Pile]]:
-        found = ((table, pile) for table, pile in self.router.piles.items() if pile.bytes > above)
+    def _piles(self, above: int) -> list[tuple[str, EventBuffer]]:
+        found = ((table, pile) for table, pile in self.router.buffers.items() if pile.bytes > above)
         return sorted(found, key=itemgetter(0))
 
     def _spill(self) -> None:
@@ -100,7 +100,7 @@ class _Reading:
         name = f"{self.job.stage}/spill/{self.number:06d}-{uuid.uuid4().hex}"
         with self.job.store.writing(name) as file:
             for table, pile in piles:
-                data = msgspec.msgpack.encode(pile.take())
+                data = msgspec.msgpack.encode(pile.drain())
                 spill = Spill(table, pile.call, name, file.tell(), len(data))
                 file.write(data)
                 self.chunks.result.spills.append(spill)

@@ -19,7 +19,7 @@ from eventlake.errors import (
     Internal,
     InvalidSettings,
 )
-from eventlake.kernels.dedupe import DAY
+from eventlake.kernels.dedupe import DAY_MICROS
 from eventlake.lake import Lake
 from eventlake.ledger import Ledger, Stage, remove_stage
 from eventlake.model import layout
@@ -202,7 +202,7 @@ def count_buckets(plan: Plan, parallelism: int) -> int:
     """By the number of the run's own ids, and of those that the recent index holds."""
     events = sum(one.size for one in plan.inputs) // EVENT_BYTES
     newest = max((file.last for file in plan.ids), default=0)
-    recent = newest - 2 * plan.settings.dedup_days * DAY
+    recent = newest - 2 * plan.settings.dedup_days * DAY_MICROS
     known = sum(file.rows for file in plan.ids if file.last >= recent)
     spread = min(parallelism, (events + known) // 200_000)
     return max(1, spread, (events + known // 4) // BUCKET_EVENTS)

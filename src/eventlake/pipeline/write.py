@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventlake.kernels.chunk import RECEIVED, received_in
-from eventlake.kernels.land import Part, Rows, land, split_parts
+from eventlake.kernels.chunk import RECEIVED_AT, received_times
+from eventlake.kernels.land import LandedRows, MaskedChunk, land_chunks, split_chunks
 from eventlake.kernels.stats import file_stats
 from eventlake.kernels.times import as_micros
 from eventlake.model.commit import ColumnStats
@@ -237,20 +237,20 @@ def _slices(unit: Unit) -> Iterator[Slice]:
     return (Slice(unit, a, b, _overlapping(unit.chunks, a, b)) for a, b in pairwise(ends))
 
 
-def _landed(one: Slice, data: Iterator[pa.Buffer]) -> Iterator[Rows]:
+def _landed(one: Slice, data: Iterator[pa.Buffer]) -> Iterator[LandedRows]:
     """Cast the rows of a slice, in order of receipt; `data` gives its chunks one by one."""
     parts = [part for chunk in one.chunks if (part := _part(chunk, one, next(data)))]
-    for some in split_parts(parts, max(1, CELLS // len(one.unit.schema.columns))):
-        yield land(some, one.unit.schema, len(one.unit.growth.added))
+    for some in split_chunks(parts, max(1, CELLS // len(one.unit.schema.columns))):
+        yield land_chunks(some, one.unit.schema, len(one.unit.growth.added))
 
 
-def _part(chunk: ChunkMeta, wanted: Slice, data: pa.Buffer) -> Part | None:
+def _part(chunk: ChunkMeta, wanted: Slice, data: pa.Buffer) -> MaskedChunk | None:
     """A chunk, with its rows that are no duplicates and were received within the slice."""
     batch = pa.ipc.open_stream(data).read_next_batch()
-    received = received_in(batch)
+    received = received_times(batch)
     keep = (received >= wanted.since) & (received < wanted.until)
     keep[np.frombuffer(chunk.drops, "<i4")] = False
-    return Part(batch, keep) if keep.any() else None
+    return MaskedChunk(batch, keep) if keep.any() else None
 
 
 class _Files:
@@ -270,7 +270,7 @@ class _Files:
             self._close()
             self._unit = unit
         span = self._job.date_partition.span
-        starts = as_micros(rows[RECEIVED].combine_chunks()) // span * span
+        starts = as_micros(rows[RECEIVED_AT].combine_chunks()) // span * span
         cuts = [0, *(np.flatnonzero(np.diff(starts)) + 1).tolist(), len(starts)]
         for begin, end in pairwise(cuts):
             self._write(int(starts[begin]), rows.slice(begin, end - begin))
@@ -287,14 +287,14 @@ class _Files:
             self._start, self._sink = start, pa.BufferOutputStream()
             few = len(rows) < FEW_ROWS
             self._with_stats = (
-                [rows.schema.get_field_index(RECEIVED)] if few else range(len(rows.schema))
+                [rows.schema.get_field_index(RECEIVED_AT)] if few else range(len(rows.schema))
             )
             self._writer = pq.ParquetWriter(
                 self._sink,
                 rows.schema,
                 compression="zstd",
                 use_dictionary=_repeating(rows),
-                write_statistics=[RECEIVED] if few else True,
+                write_statistics=[RECEIVED_AT] if few else True,
                 store_schema=False,  # Parquet's own says it all
             )
         self._writer.write_table(rows)

@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 from eventlake import archive
 from eventlake.claims import check_claims
 from eventlake.errors import InvalidSettings
-from eventlake.kernels.cast import ARROW
-from eventlake.kernels.chunk import RECEIVED
+from eventlake.kernels.cast import ARROW_BY_TYPE
+from eventlake.kernels.chunk import RECEIVED_AT
 from eventlake.kernels.dedupe import Ids, hash_ids
 from eventlake.kernels.times import as_micros
 from eventlake.lake import Lake
@@ -320,7 +320,7 @@ def _reading(path: str) -> Iterator[None]:
 def _fits(held: pa.DataType, wanted: Type) -> bool:
     if wanted is Type.TIMESTAMP:
         return bool(pa.types.is_timestamp(held))  # Spark's older ones have nanoseconds
-    return bool(held in (ARROW[wanted], pa.null()))
+    return bool(held in (ARROW_BY_TYPE[wanted], pa.null()))
 
 
 # The index
@@ -360,7 +360,9 @@ def _rows(taking: Taking, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
     if not paths:
         return
     filesystem, root = taking.store.filesystem()
-    wanted = pa.schema([(taking.identity, pa.string()), (RECEIVED, ARROW[Type.TIMESTAMP])])
+    wanted = pa.schema(
+        [(taking.identity, pa.string()), (RECEIVED_AT, ARROW_BY_TYPE[Type.TIMESTAMP])]
+    )
     for path in paths:
         with _reading(path):
             held = ds.dataset(f"{root}/{path}", filesystem=filesystem, format="parquet")

@@ -14,7 +14,7 @@ from eventlake.collect.intake import Taken, mended, open_batch, open_single, tak
 from eventlake.collect.limits import MAX_BODY, MAX_EVENT
 from eventlake.collect.refusal import Refusal
 from eventlake.collect.stamp import Arrival
-from eventlake.kernels.route import examine
+from eventlake.kernels.route import validate_line
 
 ARRIVAL = Arrival(1_794_736_800_000_000, "web")
 
@@ -33,7 +33,7 @@ def batch(*events: Any, suppressed: frozenset[str] = frozenset(), **shared: Any)
 def test_a_line_is_what_a_load_takes_for_an_event() -> None:
     (line,) = single(b'{"userId":"u","event":"Hello"}').lines
     assert line.endswith(b"}\n")
-    assert examine(line[:-1]).event == "Hello"
+    assert validate_line(line[:-1]).event == "Hello"
 
 
 def test_the_path_decides_the_type() -> None:
@@ -148,7 +148,7 @@ def test_a_number_of_any_size_is_kept_as_it_was_sent(field: str, number: str) ->
         assert not taken.rejected
         kept = "originalTimestamp" if field == "timestamp" else field
         assert f'"{kept}":{number}'.encode() in taken.lines[0]
-        examine(taken.lines[0][:-1])
+        validate_line(taken.lines[0][:-1])
 
 
 @pytest.mark.parametrize("number", ["1e999", "9" * 5000])
@@ -216,7 +216,7 @@ def test_what_is_accepted_is_an_event_to_every_load(events: list[Any], shared: A
     assert taken.reasons.total() == len(taken.rejected)
     for line in taken.lines:
         assert line.count(b"\n") == 1
-        assert examine(line[:-1]).messageId
+        assert validate_line(line[:-1]).messageId
     for line in taken.rejected:
         assert json.loads(line)["reason"] in taken.reasons
 

@@ -15,7 +15,7 @@ from eventlake.collect.keys import Gate, basic_user, check_key
 from eventlake.collect.source import Watched, archive_folder, people, settings_for, source_gate
 from eventlake.collect.stamp import Arrival
 from eventlake.errors import InvalidSettings
-from eventlake.kernels.route import Aside, Router, Rules
+from eventlake.kernels.route import ExcludedCounts, Router, Rules
 from eventlake.ledger import Ledger
 from eventlake.model.commit import Commit, Counts
 from eventlake.model.naming import Call
@@ -160,7 +160,7 @@ def test_whoever_a_file_names_is_suppressed_by_the_loader_and_the_collector(
     body = f'{{"type":"page","messageId":"m","userId":{spell(user, escaped)},'.encode()
     body += b'"receivedAt":"2026-11-01T00:00:00Z"}'
     router = Router(Rules(suppressed=listed))
-    router.sort([body], 1, valid_utf8=True)
-    assert router.aside == {"pages": Aside(Call.PAGE, suppressed=1)}
+    router.route_lines([body], 1, valid_utf8=True)
+    assert router.excluded == {"pages": ExcludedCounts(Call.PAGE, suppressed=1)}
     taken = take_single(open_single(body), body, listed, Arrival(0, "web"))
     assert (taken.suppressed, taken.lines, taken.rejected) == (1, [], [])

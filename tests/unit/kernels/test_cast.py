@@ -9,11 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlake.kernels.cast import ARROW, cast_column, json_text, observe_column, observe_text
-from eventlake.kernels.dense import EXACT, MONEY
+from eventlake.kernels.arrow_reader import COLUMN_DECIMAL, EXACT_DECIMAL
+from eventlake.kernels.cast import (
+    ARROW_BY_TYPE,
+    cast_column,
+    json_text,
+    observe_column,
+    observe_text,
+)
 from eventlake.kernels.jsontext import decode, encode
-from eventlake.kernels.kinds import Kind, Kinds
-from eventlake.kernels.parse import parse
+from eventlake.kernels.kinds import PathKinds, ValueKind
+from eventlake.kernels.parse import parse_lines
 from eventlake.kernels.times import MICROS
 from eventlake.model import types
 from eventlake.model.types import Cast, Json, Num, Type
@@ -36,31 +42,31 @@ def decimals(digits: int) -> st.SearchStrategy[Decimal]:
 
 
 WIDE = types._WIDE
-COLUMNS: dict[str, tuple[Kind, pa.DataType, st.SearchStrategy[Any]]] = {
-    "int": (Kind.INT, pa.int64(), INTS),
-    "money": (Kind.NUMBER, MONEY, decimals(6)),
-    "exact": (Kind.NUMBER, EXACT, decimals(18)),
-    "bool": (Kind.BOOL, pa.bool_(), st.booleans()),
-    "string": (Kind.STRING, pa.string(), TEXTS),
+COLUMNS: dict[str, tuple[ValueKind, pa.DataType, st.SearchStrategy[Any]]] = {
+    "int": (ValueKind.INT, pa.int64(), INTS),
+    "money": (ValueKind.NUMBER, COLUMN_DECIMAL, decimals(6)),
+    "exact": (ValueKind.NUMBER, EXACT_DECIMAL, decimals(18)),
+    "bool": (ValueKind.BOOL, pa.bool_(), st.booleans()),
+    "string": (ValueKind.STRING, pa.string(), TEXTS),
     "json": (
-        Kind.JSON,
+        ValueKind.JSON,
         pa.string(),
         (jsons.SCALARS | jsons.ARRAYS).map(lambda t: encode(decode(t))),
     ),
 }
 
 
-def as_json(kind: Kind, value: Any) -> Json:
+def as_json(kind: ValueKind, value: Any) -> Json:
     """A value of a column as it was sent."""
-    if kind is Kind.INT:
+    if kind is ValueKind.INT:
         return Num(value)
-    if kind is Kind.NUMBER:
+    if kind is ValueKind.NUMBER:
         return Num(f"{value:f}")
-    return decode(value) if kind is Kind.JSON else value
+    return decode(value) if kind is ValueKind.JSON else value
 
 
-def scalar(kind: Kind, value: Any, to: Type) -> Cast:
-    if value is None or (kind is Kind.JSON and value == "null"):
+def scalar(kind: ValueKind, value: Any, to: Type) -> Cast:
+    if value is None or (kind is ValueKind.JSON and value == "null"):
         return Cast(None, False)
     sent = as_json(kind, value)
     if isinstance(sent, list) and to is Type.STRING:
@@ -78,7 +84,7 @@ def test_a_column_is_cast_and_observed_as_its_values_are(name: str) -> None:
 
     @given(st.lists(values | st.none(), min_size=1, max_size=12))
     def compare(column: list[Any]) -> None:
-        column = [None if value == "null" and kind is Kind.JSON else value for value in column]
+        column = [None if value == "null" and kind is ValueKind.JSON else value for value in column]
         array = pa.array(column, arrow)
         for to in Type:
             compare_cast(kind, array, to)
@@ -88,46 +94,54 @@ def test_a_column_is_cast_and_observed_as_its_values_are(name: str) -> None:
     compare()
 
 
-def compare_cast(kind: Kind, column: pa.Array, to: Type) -> None:
+def compare_cast(kind: ValueKind, column: pa.Array, to: Type) -> None:
     expected = [scalar(kind, value, to) for value in column.to_pylist()]
     array, rescue = cast_column(kind, column, to)
-    assert array.type == ARROW[to]
+    assert array.type == ARROW_BY_TYPE[to]
     assert plain_values(array) == [cast.value for cast in expected]
     flags = [False] * len(column) if rescue is None else rescue.to_pylist()
     assert flags == [cast.rescue for cast in expected]
     assert (rescue is None) == (not any(flags))
 
 
-def compare_observed(kind: Kind, column: pa.Array) -> None:
+def compare_observed(kind: ValueKind, column: pa.Array) -> None:
     values = [as_json(kind, value) for value in column.to_pylist() if value is not None]
-    seen = {types.observe(value) for value in values}
-    # A fixed scale has forgotten which numbers were sent without a fraction.
-    seen = {Type.DECIMAL} if kind is Kind.NUMBER else seen
-    assert observe_column(kind, column) is reduce(types.join, seen)
+    observed = {types.observe(value) for value in values}
+    # A decimal array does not show which numbers were sent without a fraction.
+    observed = {Type.DECIMAL} if kind is ValueKind.NUMBER else observed
+    assert observe_column(kind, column) is reduce(types.join, observed)
 
 
 def test_moments_stay_moments() -> None:
     moments = pa.array([0, None, 5], pa.int64()).cast(MICROS)
-    assert cast_column(Kind.TIME, moments, Type.TIMESTAMP) == (moments, None)
+    assert cast_column(ValueKind.TIME, moments, Type.TIMESTAMP) == (moments, None)
 
 
 @pytest.mark.parametrize(
     ("kind", "array", "texts"),
     [
-        (Kind.INT, pa.array([5, None, -1]), ["5", None, "-1"]),
-        (Kind.BOOL, pa.array([True, None, False]), ["true", None, "false"]),
-        (Kind.STRING, pa.array(['a"é', None]), ['"a\\"é"', None]),
-        (Kind.NUMBER, pa.array([Decimal("1.500000"), Decimal("100")], MONEY), ["1.5", "100"]),
+        (ValueKind.INT, pa.array([5, None, -1]), ["5", None, "-1"]),
+        (ValueKind.BOOL, pa.array([True, None, False]), ["true", None, "false"]),
+        (ValueKind.STRING, pa.array(['a"é', None]), ['"a\\"é"', None]),
         (
-            Kind.NUMBER,
-            pa.array([Decimal("1E-18"), Decimal(0)], EXACT),
+            ValueKind.NUMBER,
+            pa.array([Decimal("1.500000"), Decimal("100")], COLUMN_DECIMAL),
+            ["1.5", "100"],
+        ),
+        (
+            ValueKind.NUMBER,
+            pa.array([Decimal("1E-18"), Decimal(0)], EXACT_DECIMAL),
             ["0." + "0" * 17 + "1", "0"],
         ),
-        (Kind.NUMBER, pa.array([Decimal("0.000001"), Decimal(-1)], MONEY), ["0.000001", "-1"]),
-        (Kind.JSON, pa.array(["[1.0]", None]), ["[1.0]", None]),
+        (
+            ValueKind.NUMBER,
+            pa.array([Decimal("0.000001"), Decimal(-1)], COLUMN_DECIMAL),
+            ["0.000001", "-1"],
+        ),
+        (ValueKind.JSON, pa.array(["[1.0]", None]), ["[1.0]", None]),
     ],
 )
-def test_values_as_json_text(kind: Kind, array: pa.Array, texts: list[str | None]) -> None:
+def test_values_as_json_text(kind: ValueKind, array: pa.Array, texts: list[str | None]) -> None:
     assert json_text(kind, array).to_pylist() == texts
 
 
@@ -152,8 +166,8 @@ def test_one_text_observed(text: str, observed: Type) -> None:
 def sizes() -> list[int]:
     """Integers around the powers of two and ten, up to 10^19."""
     powers = [2**n for n in range(64)] + [10**n for n in range(20)]
-    near = {power + shift for power in powers for shift in (-2, -1, 0, 1, 2)}
-    return sorted(size for size in near if 0 <= size < 10**19 - 10**4)
+    neighbours = {power + shift for power in powers for shift in (-2, -1, 0, 1, 2)}
+    return sorted(size for size in neighbours if 0 <= size < 10**19 - 10**4)
 
 
 FINE = (
@@ -177,10 +191,10 @@ def millionths(text: str) -> int:
 @pytest.mark.parametrize("name", PATTERNS)
 def test_decimals_are_exact_from_the_line_to_the_column(name: str) -> None:
     patterns = PATTERNS[name]
-    parsed = parse([b'{"p":%s}' % text.encode() for text in patterns], Kinds())
+    parsed = parse_lines([b'{"p":%s}' % text.encode() for text in patterns], PathKinds())
     kind, array = parsed.dense["p",]
-    assert kind is Kind.NUMBER
-    assert array.type == (MONEY if name == "coarse" else EXACT)
+    assert kind is ValueKind.NUMBER
+    assert array.type == (COLUMN_DECIMAL if name == "coarse" else EXACT_DECIMAL)
     values, rescue = cast_column(kind, array, Type.DECIMAL)
     assert rescue is None
     raw = values.view(pa.decimal128(38, 0)).to_pylist()
@@ -189,7 +203,7 @@ def test_decimals_are_exact_from_the_line_to_the_column(name: str) -> None:
 
 def test_numbers_are_exact_as_strings() -> None:
     patterns = PATTERNS["coarse"][::7]
-    parsed = parse([b'{"p":%s}' % text.encode() for text in patterns], Kinds())
+    parsed = parse_lines([b'{"p":%s}' % text.encode() for text in patterns], PathKinds())
     values, _ = cast_column(*parsed.dense["p",], Type.STRING)
     assert values.to_pylist() == [types.plain(text) for text in patterns]
 

@@ -130,7 +130,7 @@ def test_what_is_not_json(line: bytes) -> None:
         decode_line(deep)
 
 
-def test_the_place_of_invalid_utf8_is_told() -> None:
+def test_the_error_names_the_position_of_invalid_utf8() -> None:
     with pytest.raises(NotJson, match="invalid UTF-8 at byte 3"):
         decode_line(b'"a\xff"')
 

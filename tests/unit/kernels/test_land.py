@@ -1,4 +1,4 @@
-"""Lines of one table to rows in their final types: conflicts, rescues, budget, order."""
+"""Lines of one table to rows of its schema: conflicts, rescued values, column limit, order."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -11,13 +11,13 @@ import pytest
 from eventlake.kernels import chunk as module
 from eventlake.kernels.chunk import (
     Chunk,
-    Seen,
+    ColumnObservation,
     TableReader,
-    add_seen,
     build_chunk,
-    received_in,
+    merge_observations,
+    received_times,
 )
-from eventlake.kernels.land import Part, land, split_parts
+from eventlake.kernels.land import MaskedChunk, land_chunks, split_chunks
 from eventlake.model.layout import DatePartition
 from eventlake.model.naming import RESCUED, Call, Naming
 from eventlake.model.schema import Column, TableSchema, budget_used, new_table
@@ -77,24 +77,24 @@ def lands(
     keep: Iterable[bool] | None = None,
     **settings: Any,
 ) -> Landed:
-    """Groups of lines, each a chunk, into one table."""
+    """Land groups of lines, each a chunk, in one table."""
     call = Call(json.loads(next(iter(groups[0])))["type"])
     naming = settings.get("naming", Naming.WAREHOUSE)
     before = schema or new_table("t", call, naming)
     reader = reader_for(before, max_columns=max_columns, known=schema is not None, **settings)
     chunks = [chunk_of(list(lines), reader) for lines in groups]
-    growth = evolve(before, (seen for chunk in chunks for seen in chunk.seen), max_columns)
+    growth = evolve(before, (one for chunk in chunks for one in chunk.observations), max_columns)
     masks = [np.ones(len(chunk.batch), np.bool_) for chunk in chunks]
     if keep is not None:
         masks = [np.array([*keep])]
-    parts = [Part(chunk.batch, mask) for chunk, mask in zip(chunks, masks, strict=True)]
-    rows, rescued = land(parts, growth.schema, len(growth.added))
+    parts = [MaskedChunk(chunk.batch, mask) for chunk, mask in zip(chunks, masks, strict=True)]
+    rows, rescued = land_chunks(parts, growth.schema, len(growth.added))
     grown = with_rescued(growth) if rescued else growth
     assert rows.column_names == [column.name for column in grown.schema.columns]
     return Landed(rows, grown.schema, rescued)
 
 
-# What is rescued
+# Rescued values
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def lands(
         (track(timestamp=NOON), f'{{"properties.timestamp":"{NOON}"}}'),
         (event(sentAt="soon"), '{"sentAt":"soon"}'),
         (event(timestamp=5), '{"timestamp":5}'),
-        # The same value as the column holds is no conflict, whatever its spelling.
+        # A value equal to the column's is not a conflict, however it is written.
         (event(userId="u1", properties={"user_id": "u1"}), None),
         (event(userId=5, properties={"user_id": "5", "UserId": 5}), None),
         (event(userId="5", properties={"user_id": 5.0}), None),
@@ -127,7 +127,7 @@ def lands(
         (track(A=[1], a={}), None),
     ],
 )  # fmt: skip
-def test_what_is_rescued(line: bytes, rescued: str | None) -> None:
+def test_conflicting_values_are_rescued(line: bytes, rescued: str | None) -> None:
     landed = lands([line])
     assert (landed.rescues if RESCUED in landed.schema.types else [None]) == [rescued]
     assert landed.rescued == (len(json.loads(rescued)) if rescued else 0)
@@ -206,7 +206,7 @@ def test_a_property_may_repeat_the_partition(by: DatePartition, values: dict[str
     assert wrong.rescued == len(values)
 
 
-def test_what_is_no_partition_column_here_is_a_column() -> None:
+def test_a_partition_column_of_another_layout_is_an_ordinary_column() -> None:
     assert lands([track(year=2026, hr="x")], by=DatePartition.DAY).cells("year", "hr") == [
         (2026, "x")
     ]
@@ -221,7 +221,7 @@ def test_a_property_called_rescued_data_is_a_column() -> None:
 # The budget
 
 
-def test_new_columns_are_taken_in_the_order_of_their_paths() -> None:
+def test_new_columns_are_added_in_order_of_their_paths() -> None:
     room = budget_used(new_table("t", Call.TRACK, Naming.WAREHOUSE).types) + 2
     landed = lands([track(b=1, c=2), track(**{"A a": 3, "a": 4})], max_columns=room)
     assert landed.cells("a", "b") == [(None, 1), (4, None)]
@@ -248,33 +248,33 @@ def test_a_known_column_needs_no_room() -> None:
 
 
 @pytest.mark.parametrize(("seed", "room"), [(1, 2000), (2, 16)])
-def test_columns_that_travel_loose_land_the_same(
+def test_overflow_values_land_the_same_as_columns(
     seed: int, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = [line for line in regular.events(seed, 60) if b'"track"' in line and b'"q"' not in line]
     groups = [lines[:20] or [track()], lines[20:] or [track()]]
-    firm = lands(*groups, max_columns=room)
-    monkeypatch.setattr(module, "MAX_SPARSE", 0)
-    loose = lands(*groups, max_columns=room)
-    assert loose.schema == firm.schema
-    assert loose.rows.equals(firm.rows)
-    assert loose.rescued == firm.rescued
+    in_columns = lands(*groups, max_columns=room)
+    monkeypatch.setattr(module, "MAX_SPARSE_COLUMNS", 0)
+    overflowed = lands(*groups, max_columns=room)
+    assert overflowed.schema == in_columns.schema
+    assert overflowed.rows.equals(in_columns.rows)
+    assert overflowed.rescued == in_columns.rescued
 
 
-def test_many_rare_columns_travel_loose(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_SPARSE", 20)
+def test_values_of_many_rare_columns_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_SPARSE_COLUMNS", 20)
     wide = track(**{f"k{n}": [n] for n in range(21)}, K0="x")
     schema = new_table("t", Call.TRACK, Naming.WAREHOUSE)
     chunk = chunk_of([track(a=1), wide], reader_for(schema, known=False))
     kinds = [kind for *_, kind in json.loads(chunk.batch.schema.metadata[b"columns"])]
-    assert module.LOOSE in kinds
+    assert module.OVERFLOW in kinds
     assert len(kinds) < 15
     landed = lands([track(a=1), wide])
     assert landed.cells("k0", "k20") == [(None, None), ("[0]", "[20]")]
     assert landed.rescues == [None, '{"properties.K0":"x"}']
 
 
-# Order, and what is left out
+# Order, and dropped rows
 
 
 def test_rows_are_in_order_of_receipt_over_all_chunks() -> None:
@@ -288,7 +288,7 @@ def test_rows_are_in_order_of_receipt_over_all_chunks() -> None:
     assert [minute for minute, _ in found] == sorted(minute for minute, _ in found)
 
 
-def test_rows_that_do_not_land_leave_nothing() -> None:
+def test_dropped_rows_have_no_rescued_values() -> None:
     lines = [track(n=1, user_id=5), track(n=2), track(n=3, id="x")]
     landed = lands(lines, keep=[False, True, True])
     assert landed.cells("n") == [2, 3]
@@ -299,9 +299,9 @@ def test_rows_that_do_not_land_leave_nothing() -> None:
 
 
 @pytest.mark.parametrize("order", ["as they came", "shuffled"])
-@pytest.mark.parametrize("left_out", [[], [0], [199], [7, 8, 90], range(0, 200, 3), range(199)])
-def test_whatever_is_left_out_the_others_land(left_out: Iterable[int], order: str) -> None:
-    out = set(left_out)
+@pytest.mark.parametrize("dropped", [[], [0], [199], [7, 8, 90], range(0, 200, 3), range(199)])
+def test_all_rows_land_but_the_dropped_ones(dropped: Iterable[int], order: str) -> None:
+    out = set(dropped)
     minutes = [n // 4 if order == "as they came" else n * 7 % 60 for n in range(200)]
     lines = [
         event(receivedAt=f"2026-11-01T12:{minute:02}:00Z", properties={"n": n, "text": f"t{n}"})
@@ -319,40 +319,42 @@ def test_chunks_of_different_columns_make_one_table() -> None:
     assert landed.rows.schema.field("received_at").type == pa.timestamp("us", "UTC")
 
 
-# What is seen
+# Observations
 
 
-def seen_of(groups: list[list[bytes]], readers: list[TableReader]) -> dict[str, Seen]:
-    found: dict[str, Seen] = {}
+def observations_of(
+    groups: list[list[bytes]], readers: list[TableReader]
+) -> dict[str, ColumnObservation]:
+    found: dict[str, ColumnObservation] = {}
     for lines, reader in zip(groups, readers, strict=True):
-        add_seen(chunk_of(lines, reader).seen, found)
+        merge_observations(chunk_of(lines, reader).observations, found)
     return found
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_reader_that_has_read_before_tells_the_same(seed: int) -> None:
+def test_a_reused_reader_observes_the_same(seed: int) -> None:
     lines = [line for line in regular.events(seed, 60) if b'"track"' in line and b'"q"' not in line]
     groups = [part for part in (lines[:15], lines[15:30], lines[30:]) if part]
     schema = new_table("t", Call.TRACK, Naming.WAREHOUSE)
     one = reader_for(schema, known=False)
     others = [reader_for(schema, known=False) for _ in groups]
-    assert seen_of(groups, [one] * len(groups)) == seen_of(groups, others)
+    assert observations_of(groups, [one] * len(groups)) == observations_of(groups, others)
 
 
-def test_two_columns_of_one_dotted_path_are_told_apart() -> None:
+def test_two_columns_of_one_dotted_path_stay_separate() -> None:
     groups = [[track(**{"注.文": "x"}), track(注={"文": 5})], [track(注={"文": "y"})]]
     landed = lands(*groups)
     assert landed.rescued == 0
 
 
-def test_what_a_chunk_tells_of_new_columns() -> None:
+def test_a_chunk_reports_the_types_of_new_columns() -> None:
     schema = new_table("t", Call.TRACK, Naming.WAREHOUSE)
     known = schema.with_columns((Column(name="old", type=Type.STRING),))
     lines = [
         track(old=5, n=1, x=1.5, unitPrice="a", when=NOON, nothing=None, user_id=5),
         track(n=2, x=2, unit_price=True, when=NOON, tags=["a"], o={"p": {}}),
     ]
-    assert sorted(chunk_of(lines, reader_for(known)).seen) == [
+    assert sorted(chunk_of(lines, reader_for(known)).observations) == [
         ("n", Type.BIGINT, (False, "properties.n")),
         ("tags", Type.STRING, (False, "properties.tags")),
         ("unit_price", Type.BOOLEAN, (False, "properties.unit_price")),
@@ -365,31 +367,32 @@ def test_what_a_chunk_tells_of_new_columns() -> None:
 # Batches
 
 
-def part(times: list[int], keep: list[bool] | None = None) -> Part:
+def part(times: list[int], keep: list[bool] | None = None) -> MaskedChunk:
     """A chunk of rows that were received at these moments, and which of them land."""
     received = pa.array(times, pa.int64()).cast(pa.timestamp("us", "UTC"))
     batch = pa.RecordBatch.from_arrays([received], ["0"])
-    return Part(batch, np.array(keep if keep is not None else [True] * len(times)))
+    return MaskedChunk(batch, np.array(keep if keep is not None else [True] * len(times)))
 
 
-def moments(batches: Iterable[Sequence[Part]]) -> list[list[int]]:
+def moments(batches: Iterable[Sequence[MaskedChunk]]) -> list[list[int]]:
     return [
-        [int(at) for one in batch for at in received_in(one.batch)[one.keep]] for batch in batches
+        [int(at) for one in batch for at in received_times(one.batch)[one.keep]]
+        for batch in batches
     ]
 
 
 def test_few_rows_are_one_batch() -> None:
     parts = [part([3, 1]), part([2])]
-    assert list(split_parts(parts, 3)) == [parts]
-    assert list(split_parts([], 3)) == []
+    assert list(split_chunks(parts, 3)) == [parts]
+    assert list(split_chunks([], 3)) == []
 
 
 def test_many_rows_are_split_by_time_of_receipt() -> None:
     parts = [part([9, 1, 5]), part([2, 8, 3], [True, False, True])]
-    assert [sorted(found) for found in moments(split_parts(parts, 2))] == [[1, 2], [3, 5], [9]]
+    assert [sorted(found) for found in moments(split_chunks(parts, 2))] == [[1, 2], [3, 5], [9]]
 
 
 def test_rows_of_one_instant_are_split_too() -> None:
-    batches = moments(split_parts([part([7] * 5), part([7] * 5)], 3))
+    batches = moments(split_chunks([part([7] * 5), part([7] * 5)], 3))
     assert [len(found) for found in batches] == [3, 3, 3, 1]
     assert {at for found in batches for at in found} == {7}

@@ -1,4 +1,4 @@
-"""Archive files to whole lines: packed or plain, whole or damaged, in pieces of any size."""
+"""Archive files to lines: compressed or plain, whole or damaged, in pieces of any size."""
 
 import gzip
 import struct
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventlake.kernels import lines as module
-from eventlake.kernels.lines import STEP_BYTES, Damage, Open, blocks, inflate, is_utf8
+from eventlake.kernels.lines import STEP_BYTES, Damage, OpenFile, decompress, is_utf8, read_blocks
 from eventlake.verify import lines as second
 
 LINES = st.lists(
@@ -27,7 +27,7 @@ PACKS: dict[str, Pack] = {
 }
 
 
-def pieces(data: bytes, size: int) -> Open:
+def pieces(data: bytes, size: int) -> OpenFile:
     def read() -> Iterator[bytes]:
         return (data[at : at + size] for at in range(0, len(data), size))
 
@@ -35,9 +35,9 @@ def pieces(data: bytes, size: int) -> Open:
 
 
 def read_lines(data: bytes, size: int = 7) -> tuple[list[bytes], Damage | None]:
-    """All lines, and the damage at the end if there was some."""
+    """Return all lines, and the damage if there is any."""
     found, damage = [], None
-    for block in blocks(pieces(data, size)):
+    for block in read_blocks(pieces(data, size)):
         assert damage is None
         if isinstance(block, Damage):
             damage = block
@@ -93,14 +93,14 @@ def test_a_file_cut_short_gives_what_can_be_read(left: float, size: int) -> None
     cut = packed[: int(len(packed) * left)]
     readable = zlib.decompressobj(31).decompress(cut)
     found, damage = read_lines(cut, size)
-    assert damage == Damage("the gzip data ends too soon")
+    assert damage == Damage("the gzip data is truncated")
     assert b"\n".join(found) == readable.removesuffix(b"\n")
 
 
 def test_a_zstd_file_cut_short() -> None:
     packed = PACKS["zstd"](CONTENT)
     found, damage = read_lines(packed[:-20])
-    assert damage == Damage("the zstd data ends too soon")
+    assert damage == Damage("the zstd data is truncated")
     assert CONTENT.startswith(b"\n".join(found))
 
 
@@ -123,7 +123,7 @@ def test_a_wrong_checksum_loses_no_line(pack: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 50, 1 << 18])
-def test_what_follows_a_frame_and_is_none(size: int) -> None:
+def test_trailing_garbage_is_damage(size: int) -> None:
     found, damage = read_lines(PACKS["gzip"](CONTENT) + b"and so on", size)
     assert found == lines_of(CONTENT)
     assert damage is not None
@@ -146,9 +146,9 @@ def test_empty_files() -> None:
 
 
 def test_the_content_decides_and_not_the_name() -> None:
-    assert list(inflate(pieces(b"\x1f", 1))) == [b"\x1f"]
-    assert list(inflate(pieces(b"{}", 1))) == [b"{", b"}"]
-    assert b"".join(inflate(pieces(PACKS["zstd"](b"x"), 1))) == b"x"  # type: ignore[arg-type]
+    assert list(decompress(pieces(b"\x1f", 1))) == [b"\x1f"]
+    assert list(decompress(pieces(b"{}", 1))) == [b"{", b"}"]
+    assert b"".join(decompress(pieces(PACKS["zstd"](b"x"), 1))) == b"x"  # type: ignore[arg-type]
 
 
 def test_a_file_with_windows_line_ends() -> None:
@@ -156,7 +156,7 @@ def test_a_file_with_windows_line_ends() -> None:
 
 
 def test_a_line_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_KEPT_LINE", 100)
+    monkeypatch.setattr(module, "MAX_KEPT_LINE_BYTES", 100)
     data = b"a\n" + b"x" * 1000 + b"\nb\n"
     (first, long, last), damage = read_lines(data, size=10)
     assert (first, last, damage) == (b"a", b"b", None)
@@ -167,7 +167,7 @@ def test_a_line_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_long_line_of_blanks_with_something_at_its_end_is_no_blank_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "MAX_KEPT_LINE", 100)
+    monkeypatch.setattr(module, "MAX_KEPT_LINE_BYTES", 100)
     data = b" " * 1000 + b"x\n" + b" " * 1000 + b"\n" + b" " * 1000
     (first, blank, last), damage = read_lines(data, size=10)
     assert (first, damage) == (b" " * 100 + b"x", None)
@@ -186,7 +186,7 @@ def test_frames_to_skip_may_be_anywhere(size: int) -> None:
 
 
 def second_lines(data: bytes) -> tuple[list[bytes], Damage | None]:
-    """What the verifier reads; it does not say what the damage is."""
+    """Read lines as the verifier does, which does not describe the damage."""
     lines = list(second.read_lines(lambda: BytesIO(data)))
     damaged = lines[-1:] == [None]
     whole = [line for line in lines if line is not None]
@@ -210,7 +210,7 @@ def test_a_small_file_is_decompressed_in_small_steps(pack: str, tail: bytes) -> 
     assert len(packed) < 70_000
     sizes = [
         len(piece) if isinstance(piece, bytes) else 0
-        for piece in inflate(pieces(packed + tail, 1 << 18))
+        for piece in decompress(pieces(packed + tail, 1 << 18))
     ]
     assert sum(sizes) == 64 << 20
     assert max(sizes) <= 2 * STEP_BYTES

@@ -1,4 +1,4 @@
-"""The fast path, Arrow's reader, gives what the slow and obvious one gives, value by value."""
+"""Lines parsed by Arrow have the same values as lines decoded one by one in Python."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from eventlake.kernels import dense
 from eventlake.kernels import parse as module
+from eventlake.kernels import windows
 from eventlake.kernels.cast import observe_column, observe_text
-from eventlake.kernels.jsontext import TooDeep, decode, decode_line, encode, flatten, skim
-from eventlake.kernels.kinds import Kind, Kinds
-from eventlake.kernels.parse import Parsed, parse
+from eventlake.kernels.jsontext import TooDeep, decode, decode_fast, decode_line, encode, flatten
+from eventlake.kernels.kinds import PathKinds, ValueKind
+from eventlake.kernels.parse import ParsedBlock, parse_lines
 from eventlake.model.naming import Path
 from eventlake.model.types import Json, Num, Type, join, number, observe
 from tests import jsons, regular
@@ -23,7 +23,7 @@ Values = dict[Path, object]
 
 
 def expected(line: bytes) -> Values:
-    """What a line holds, read the slow way."""
+    """Decode a line in Python: its values by path."""
     return {path: comparable(value) for path, value in flatten(decode_line(line))}
 
 
@@ -35,8 +35,8 @@ def comparable(value: Json) -> object:
     return value
 
 
-def found(parsed: Parsed) -> list[Values]:
-    """What each line holds by what the parser made of it."""
+def values_by_line(parsed: ParsedBlock) -> list[Values]:
+    """Return the values of each line by path, from the parsed columns."""
     lines: list[Values] = [{} for _ in range(parsed.rows)]
     for path, (kind, array) in parsed.dense.items():
         for row, value in enumerate(array.to_pylist()):
@@ -53,17 +53,17 @@ def put(line: Values, path: Path, value: object) -> None:
     line[path] = value
 
 
-def dense_value(kind: Kind, value: object) -> object:
-    if kind in (Kind.INT, Kind.NUMBER):
+def dense_value(kind: ValueKind, value: object) -> object:
+    if kind in (ValueKind.INT, ValueKind.NUMBER):
         return ("number", Decimal(value))
-    return text_value(value) if kind is Kind.JSON else value
+    return text_value(value) if kind is ValueKind.JSON else value
 
 
 def text_value(text: str) -> object:
     return ("array", text) if text.startswith("[") else comparable(decode(text))
 
 
-def observed(parsed: Parsed) -> dict[Path, Type]:
+def observed(parsed: ParsedBlock) -> dict[Path, Type]:
     return joined(
         chain(
             ((path, observe_column(*column)) for path, column in parsed.dense.items()),
@@ -76,31 +76,31 @@ def observed(parsed: Parsed) -> dict[Path, Type]:
     )
 
 
-def joined(seen: Iterable[tuple[Path, Type]]) -> dict[Path, Type]:
+def joined(observations: Iterable[tuple[Path, Type]]) -> dict[Path, Type]:
     types: dict[Path, Type] = {}
-    for path, one in seen:
+    for path, one in observations:
         types[path] = join(types.get(path, one), one)
     return types
 
 
-def check(*blocks: list[bytes]) -> list[Parsed]:
-    """Compare every block, read one after the other with the same `Kinds`, and the types of all."""
-    kinds, every = Kinds(), []
+def check(*blocks: list[bytes]) -> list[ParsedBlock]:
+    """Compare all blocks, parsed in turn with the same `PathKinds`, and the types of all."""
+    kinds, every = PathKinds(), []
     for lines in blocks:
-        parsed = parse(lines, kinds)
+        parsed = parse_lines(lines, kinds)
         assert parsed.rows == len(lines)
         assert sorted(parsed.order) == list(range(len(lines)))
-        assert found(parsed) == [expected(line) for line in lines]
+        assert values_by_line(parsed) == [expected(line) for line in lines]
         every.append(parsed)
-    # A block alone may be read by what an earlier one taught; the types are the table's.
+    # A block is parsed with the kinds of earlier ones, so only the types of all blocks compare.
     ours = joined(chain.from_iterable(observed(parsed).items() for parsed in every))
     leaves = (flatten(decode_line(line)) for lines in blocks for line in lines)
     assert ours == joined((path, observe(value)) for line in leaves for path, value in line)
     return every
 
 
-def read_fast(parsed: Parsed) -> int:
-    """How many lines Arrow has read."""
+def read_fast(parsed: ParsedBlock) -> int:
+    """Count the lines that Arrow read."""
     return max((len(array) for _, array in parsed.dense.values()), default=0)
 
 
@@ -113,7 +113,7 @@ def test_regular_lines() -> None:
         for parsed in check(*regular.blocks(seed)):
             fast += read_fast(parsed) == parsed.rows
             whole += 1
-    assert fast > 0.5 * whole  # or this would compare the slow path with itself
+    assert fast > 0.5 * whole  # otherwise the slow path is compared with itself
 
 
 CELLS = {
@@ -144,22 +144,22 @@ def test_columns_of_one_kind_with_an_exception(one: list[bytes], other: list[byt
     check(one, other)
 
 
-# One exception among regular lines
+# One irregular line among regular ones
 
 REGULAR = (
     '{{"i":{n},"d":{n}.25,"s":"s{n}","f":true,"t":"2026-11-01T07:30:{n:02}Z",'
     '"l":["a","b{n}"],"o":{{"i":{n},"s":"x","p":{{"d":0.5}}}},"m":[{{"a":{n}}}]}}'
 )
-LINES = [REGULAR.format(n=n).encode() for n in range(module.LEARN + 3)]
-UNSAMPLED = module.LEARN + 1
-"""The parser looks at the first lines before it begins; it does not look at this one."""
+LINES = [REGULAR.format(n=n).encode() for n in range(module.SAMPLE_LINES + 3)]
+UNSAMPLED = module.SAMPLE_LINES + 1
+"""The index of a line that is not in the sample."""
 
 
-def one_odd(line: str, at: int) -> list[bytes]:
+def with_line_at(line: str, at: int) -> list[bytes]:
     return [*LINES[:at], line.encode(), *LINES[at:]]
 
 
-ODD = [
+IRREGULAR = [
     # Another kind in a column: it becomes text, and no value changes.
     '{"i":"5"}',
     '{"i":5.5}',
@@ -272,28 +272,28 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize("line", ODD, ids=lambda line: line[:60])
-def test_one_odd_line(line: str) -> None:
-    (parsed,) = check(one_odd(line, UNSAMPLED))
-    if line not in UNREADABLE:
+@pytest.mark.parametrize("line", IRREGULAR, ids=lambda line: line[:60])
+def test_one_irregular_line_changes_no_value(line: str) -> None:
+    (parsed,) = check(with_line_at(line, UNSAMPLED))
+    if line not in SLOW_BLOCKS:
         assert read_fast(parsed) >= len(LINES)
 
 
-UNREADABLE = ('{"a\\"b":[1],"\\u0000":[2]}', '{"\\u006d":[7]}', '{"m":[1],"\\u006d":[2]}')
-"""Arrays under a key with escapes: the whole block goes the slow way."""
+SLOW_BLOCKS = ('{"a\\"b":[1],"\\u0000":[2]}', '{"\\u006d":[7]}', '{"m":[1],"\\u006d":[2]}')
+"""Arrays under a key with escapes: the whole block takes the slow path."""
 
 
-def test_several_kinds_of_odd_lines_in_one_block() -> None:
-    odd = [line.encode() for line in ODD if "1e400" not in line]
-    for start in range(0, len(odd), 12):
-        some = odd[start : start + 12]
+def test_several_irregular_lines_in_one_block() -> None:
+    irregular = [line.encode() for line in IRREGULAR if "1e400" not in line]
+    for start in range(0, len(irregular), 12):
+        some = irregular[start : start + 12]
         check(LINES + some + LINES, LINES)
         check(*([line] for line in some), LINES)
 
 
 @pytest.mark.parametrize("line", ['{"i":1,"i":2}', '{"o":5}'])
-def test_many_lines_that_only_python_can_read(line: str) -> None:
-    few, many = [line.encode()] * dense.MAX_ODD_LINES, [line.encode()] * 40
+def test_a_block_with_many_slow_lines_is_read_by_python(line: str) -> None:
+    few, many = [line.encode()] * windows.MAX_SLOW_LINES, [line.encode()] * 40
     (parsed,) = check(LINES + few)
     assert read_fast(parsed) == len(LINES)
     (parsed,) = check(LINES + many)
@@ -305,15 +305,15 @@ def test_regular_lines_are_all_read_by_arrow() -> None:
     assert read_fast(parsed) == len(LINES)
     kinds = {path: kind for path, (kind, _) in parsed.dense.items()}
     assert kinds == {
-        ("i",): Kind.INT,
-        ("d",): Kind.NUMBER,
-        ("s",): Kind.STRING,
-        ("f",): Kind.BOOL,
-        ("t",): Kind.STRING,
-        ("l",): Kind.JSON,
-        ("o", "i"): Kind.INT,
-        ("o", "s"): Kind.STRING,
-        ("o", "p", "d"): Kind.NUMBER,
+        ("i",): ValueKind.INT,
+        ("d",): ValueKind.NUMBER,
+        ("s",): ValueKind.STRING,
+        ("f",): ValueKind.BOOL,
+        ("t",): ValueKind.STRING,
+        ("l",): ValueKind.JSON,
+        ("o", "i"): ValueKind.INT,
+        ("o", "s"): ValueKind.STRING,
+        ("o", "p", "d"): ValueKind.NUMBER,
     }
     assert parsed.sparse.keys() == {("m",)}
 
@@ -321,15 +321,15 @@ def test_regular_lines_are_all_read_by_arrow() -> None:
 # Many keys
 
 
-def test_a_line_of_many_keys_makes_no_columns() -> None:
-    keys = ",".join(f'"key number {n}":{n}' for n in range(module.MANY_KEYS + 1))
-    (parsed,) = check(one_odd(f"{{{keys}}}", UNSAMPLED))
+def test_a_line_with_many_keys_makes_no_columns() -> None:
+    keys = ",".join(f'"key number {n}":{n}' for n in range(module.WIDE_LINE_KEYS + 1))
+    (parsed,) = check(with_line_at(f"{{{keys}}}", UNSAMPLED))
     assert read_fast(parsed) == len(LINES)
     assert len(parsed.dense) < 20
 
 
-def test_keys_that_are_data_make_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dense, "MAX_CELLS", 10_000)
+def test_too_many_keys_make_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "MAX_CELLS", 10_000)
     growing = [f'{{"i":{n},"by id":{{"{n}":{{"n":{n}}}}}}}'.encode() for n in range(120)]
     (parsed,) = check(growing)
     assert parsed.dense == {}
@@ -338,13 +338,13 @@ def test_keys_that_are_data_make_no_columns(monkeypatch: pytest.MonkeyPatch) -> 
     assert read_fast(parsed) == 120
 
 
-def test_keys_that_grow_a_little_are_columns() -> None:
+def test_a_few_new_keys_per_line_become_columns() -> None:
     check([f'{{"i":{n},"k{n}":{n}.5,"o":{{"k{n // 2}":"x"}}}}'.encode() for n in range(60)])
 
 
 @pytest.mark.parametrize("value", ["1e400", "1" * 5000])
 def test_many_lines_with_numbers_beyond_doubles(value: str) -> None:
-    parsed = parse([f'{{"i":{value}}}'.encode()] * 900, Kinds())
+    parsed = parse_lines([f'{{"i":{value}}}'.encode()] * 900, PathKinds())
     assert parsed.rows == 900
 
 
@@ -356,9 +356,9 @@ def test_many_lines_with_numbers_beyond_doubles(value: str) -> None:
 def test_a_hundred_levels_and_one_more(inner: str, at: int) -> None:
     levels = 100 - inner.count("{") - inner.count("[")
     fits = '{"a":' * levels + inner + "}" * levels
-    check(one_odd(fits, at))
+    check(with_line_at(fits, at))
     with pytest.raises(TooDeep):
-        parse(one_odd(f'{{"a":{fits}}}', at), Kinds())
+        parse_lines(with_line_at(f'{{"a":{fits}}}', at), PathKinds())
 
 
 @pytest.mark.parametrize("levels", [101, 300])
@@ -366,19 +366,19 @@ def test_arrays_too_deep(levels: int) -> None:
     deep = '{"m":' + "[" * (levels - 1) + "]" * (levels - 1) + "}"
     for at in (0, UNSAMPLED):
         with pytest.raises(TooDeep):
-            parse(one_odd(deep, at), Kinds())
+            parse_lines(with_line_at(deep, at), PathKinds())
 
 
-def test_a_line_that_nests_too_deep_teaches_nothing() -> None:
-    kinds = Kinds()
-    lines = [f'{{"i":{n}}}'.encode() for n in range(module.LEARN + 3)]
+def test_kinds_do_not_change_after_too_deep() -> None:
+    kinds = PathKinds()
+    lines = [f'{{"i":{n}}}'.encode() for n in range(module.SAMPLE_LINES + 3)]
     deep = f'{{"i":1.5,"m":{"[" * 100}{"]" * 100}}}'.encode()
     with pytest.raises(TooDeep):
-        parse([*lines[:UNSAMPLED], deep, *lines[UNSAMPLED:]], kinds)
-    assert observed(parse(lines, kinds)) == {("i",): Type.BIGINT}
+        parse_lines([*lines[:UNSAMPLED], deep, *lines[UNSAMPLED:]], kinds)
+    assert observed(parse_lines(lines, kinds)) == {("i",): Type.BIGINT}
 
 
-# What is remembered
+# Kinds are reused
 
 
 def test_kinds_only_widen_from_block_to_block() -> None:
@@ -388,26 +388,26 @@ def test_kinds_only_widen_from_block_to_block() -> None:
     check(*reversed(blocks))
 
 
-def test_numbers_keep_their_spelling_where_they_may_be_rescued() -> None:
-    kinds = Kinds(spelled=lambda path: path == ("a",))
+def test_numbers_that_may_be_rescued_keep_their_text() -> None:
+    kinds = PathKinds(keeps_number_text=lambda path: path == ("a",))
     lines = [b'{"a":1.50,"b":1.50}', b'{"a":1e1,"b":1e1}', b'{"a":-0.0,"b":-0.0}'] * 5
-    parsed = parse(lines, kinds)
+    parsed = parse_lines(lines, kinds)
     texts = dict(parsed.sparse)[("a",)]
     assert [text for _, text in texts] == ["1.50", "1e1", "-0.0"] * 5
     assert parsed.dense.keys() == {("b",)}
 
 
-def test_awkward_numbers_keep_their_spelling() -> None:
-    parsed = parse([b'{"a":1.50}', b'{"a":"x"}', b'{"a":1E+3}'] * 5, Kinds())
+def test_numbers_in_paths_of_several_kinds_keep_their_text() -> None:
+    parsed = parse_lines([b'{"a":1.50}', b'{"a":"x"}', b'{"a":1E+3}'] * 5, PathKinds())
     texts = parsed.sparse[("a",)]
     assert [text for _, text in texts] == ["1.50", '"x"', "1E+3"] * 5
 
 
 def test_no_lines() -> None:
-    assert parse([], Kinds()).rows == 0
+    assert parse_lines([], PathKinds()).rows == 0
 
 
-# The first look
+# Sampling
 
 
 @given(jsons.ARRAYS | jsons.SCALARS)
@@ -415,16 +415,16 @@ def test_no_lines() -> None:
 @example("-0")
 @example("9223372036854775808")
 @example("-9223372036854775808")
-def test_a_first_look_sees_the_kinds_that_the_exact_reader_sees(text: str) -> None:
+def test_the_fast_decoder_gives_the_same_kinds_as_the_exact_one(text: str) -> None:
     line = f'{{"a":{{"b":{text}}}}}'.encode()
-    looks = []
-    for look in (skim, decode_line):
-        seen: defaultdict[Path, set[Kind]] = defaultdict(set)
-        module._see_kinds(look(line), (), seen)
-        looks.append(seen)
-    assert looks[0] == looks[1]
+    results = []
+    for read in (decode_fast, decode_line):
+        kinds: defaultdict[Path, set[ValueKind]] = defaultdict(set)
+        module._collect_kinds(read(line), (), kinds)
+        results.append(kinds)
+    assert results[0] == results[1]
 
 
-def test_a_first_look_refuses_what_nests_too_deep() -> None:
+def test_the_fast_decoder_refuses_lines_that_nest_too_deep() -> None:
     with pytest.raises(TooDeep):
-        skim(b'{"a":' * 101 + b"1" + b"}" * 101)
+        decode_fast(b'{"a":' * 101 + b"1" + b"}" * 101)

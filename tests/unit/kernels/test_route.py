@@ -1,4 +1,4 @@
-"""Which line is an event and where it goes; why every other line is none (section 8)."""
+"""Routing: valid events to their tables, other lines to the quarantine with a reason."""
 
 import json
 from collections.abc import Collection
@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from eventlake.kernels.route import (
     EVENT_BYTES,
-    MAX_LINE,
-    Aside,
-    Pile,
-    Refused,
-    Rejected,
+    MAX_LINE_BYTES,
+    EventBuffer,
+    ExcludedCounts,
+    InvalidLine,
+    RejectedLine,
     Router,
     Routing,
     Rules,
-    examine,
     split_deep,
+    validate_line,
 )
 from eventlake.model.naming import Call, Naming
 from tests import adversary, oracle
@@ -37,20 +37,20 @@ def line(**changed: Any) -> bytes:
 
 def reason(raw: bytes) -> str | None:
     try:
-        examine(raw)
-    except Refused as refused:
-        return refused.reason if refused.detail else "without a word"
+        validate_line(raw)
+    except InvalidLine as refused:
+        return refused.reason if refused.detail else "no detail"
     return None
 
 
-def sort(*lines: bytes, place: int = 1, **rules: Any) -> Router:
+def route(*lines: bytes, place: int = 1, **rules: Any) -> Router:
     router = Router(Rules(**rules))
-    router.sort(list(lines), place, valid_utf8=False)
+    router.route_lines(list(lines), place, valid_utf8=False)
     return router
 
 
 def ids(router: Router, table: str = "order_completed") -> list[str]:
-    return [identity for _, identity, _, _ in router.piles[table].events]
+    return [identity for _, identity, _, _ in router.buffers[table].events]
 
 
 def deep(levels: int) -> dict[str, Any]:
@@ -70,9 +70,9 @@ def deep(levels: int) -> dict[str, Any]:
         (line(type="page", event=None), None),
         (line(type="page", event=5), None),
         (line(**deep(100)), None),
-        (line(pad="x" * (MAX_LINE - len(line(pad="")))), None),
-        (line(pad="x" * (MAX_LINE - len(line(pad="")) + 1)), "too_large"),
-        (b"x" * (MAX_LINE + 1), "too_large"),
+        (line(pad="x" * (MAX_LINE_BYTES - len(line(pad="")))), None),
+        (line(pad="x" * (MAX_LINE_BYTES - len(line(pad="")) + 1)), "too_large"),
+        (b"x" * (MAX_LINE_BYTES + 1), "too_large"),
         (b"not json", "not_json"),
         (line()[:-1], "not_json"),
         (line()[:-1] + b',"a":NaN}', "not_json"),
@@ -112,18 +112,18 @@ def deep(levels: int) -> dict[str, Any]:
     ],
     ids=lambda value: str(value)[-40:],
 )
-def test_why_a_line_is_no_event(raw: bytes, expected: str | None) -> None:
+def test_an_invalid_line_is_rejected_with_its_reason(raw: bytes, expected: str | None) -> None:
     assert reason(raw) == expected
-    rejected = sort(raw).rejected
+    rejected = route(raw).rejected
     assert [one.reason for one in rejected] == ([expected] if expected not in LATE | {None} else [])
 
 
 LATE = {"too_deep"}
-"""Routing does not look so deep; who parses does, and asks `split_deep`."""
+"""Found by the parser, not by routing; `split_deep` rejects these."""
 
 # Each spoils a line in one way; the reasons in the order in which the first counts.
 SPOILERS: dict[str, Any] = {
-    "too_large": lambda raw: raw[:-1] + b" " * MAX_LINE + raw[-1:],
+    "too_large": lambda raw: raw[:-1] + b" " * MAX_LINE_BYTES + raw[-1:],
     "not_json": lambda raw: raw[:-1] + b',"x":NaN}',
     "not_object": lambda raw: b"[" + raw + b"]",
     "too_deep": lambda raw: raw[:-1] + b',"q":' + b"[" * 100 + b"]" * 100 + b"}",
@@ -145,11 +145,10 @@ def test_the_first_reason_that_applies_counts(reasons: set[str]) -> None:
     raw = line(**changed)
     for name in reversed(SPOILERS):
         raw = SPOILERS[name](raw) if name in reasons else raw
-    # Of a type that is none, an event's name means nothing.
     expected = min(reasons, key=ORDER.index)
     assert reason(raw) == expected
     if expected not in LATE:
-        (rejected,) = sort(raw).rejected
+        (rejected,) = route(raw).rejected
         assert (rejected.reason, rejected.raw) == (expected, raw)
 
 
@@ -160,11 +159,11 @@ def test_every_line_is_judged_as_the_oracle_judges_it() -> None:
             assert reason(raw) == oracle.reason_against(raw), raw[:300]
 
 
-# Ways
+# Destinations
 
 
-def test_each_event_goes_to_its_tables_pile() -> None:
-    router = sort(
+def test_each_event_goes_to_the_buffer_of_its_table() -> None:
+    router = route(
         line(messageId="a"),
         line(messageId="b", event="orderCompleted"),
         line(messageId="c", type="page", event=None),
@@ -172,53 +171,53 @@ def test_each_event_goes_to_its_tables_pile() -> None:
         line(messageId="e", receivedAt="1970-01-01T01:00:00+01:00"),
         place=7,
     )
-    assert {table: ids(router, table) for table in router.piles} == {
+    assert {table: ids(router, table) for table in router.buffers} == {
         "order_completed": ["a", "b", "e"],
         "pages": ["c", "d"],
     }
-    orders = router.piles["order_completed"]
+    orders = router.buffers["order_completed"]
     assert orders.call is Call.TRACK
     assert [received for _, _, received, _ in orders.events] == [MICROS, MICROS, 0]
     assert [place for _, _, _, place in orders.events] == [7, 8, 11]
     assert orders.bytes == sum(len(line) + EVENT_BYTES for line, _, _, _ in orders.events)
-    assert router.piles["pages"].call is Call.PAGE
+    assert router.buffers["pages"].call is Call.PAGE
 
 
 def test_the_naming_decides_the_table_and_the_prefix_does_not() -> None:
-    router = sort(line(), line(type="alias"), naming=Naming.NATIVE, prefix="eu")
-    assert router.piles.keys() == {"track_order_completed", "alias"}
+    router = route(line(), line(type="alias"), naming=Naming.NATIVE, prefix="eu")
+    assert router.buffers.keys() == {"track_order_completed", "alias"}
 
 
-def test_blank_lines_are_no_lines_but_count() -> None:
-    router = sort(b"", b" \t\r", line(), b"", b"x")
-    assert [place for _, _, _, place in router.piles["order_completed"].events] == [3]
-    assert router.rejected == [Rejected("not_json", router.rejected[0].detail, b"x", 5)]
+def test_blank_lines_are_ignored_but_numbered() -> None:
+    router = route(b"", b" \t\r", line(), b"", b"x")
+    assert [place for _, _, _, place in router.buffers["order_completed"].events] == [3]
+    assert router.rejected == [RejectedLine("not_json", router.rejected[0].detail, b"x", 5)]
 
 
 def test_a_line_with_a_carriage_return_is_an_event() -> None:
-    assert sort(line() + b"\r").piles.keys() == {"order_completed"}
+    assert route(line() + b"\r").buffers.keys() == {"order_completed"}
 
 
 @pytest.mark.parametrize("valid_utf8", [True, False])
 def test_a_valid_block_need_not_be_checked_line_by_line(valid_utf8: bool) -> None:
     router = Router(Rules())
-    router.sort([line(event="é注文x")], 1, valid_utf8)
-    assert router.piles.keys() == {"x"}
+    router.route_lines([line(event="é注文x")], 1, valid_utf8)
+    assert router.buffers.keys() == {"x"}
 
 
-def test_an_odd_spelling_is_still_an_event() -> None:
+def test_escaped_and_duplicate_keys_are_accepted() -> None:
     raw = line().replace(b'"type"', b'"\\u0074ype"').replace(b"m1", b"\\u006d1")
-    assert ids(sort(raw)) == ["m1"]
+    assert ids(route(raw)) == ["m1"]
     twice = line()[:-1] + b',"messageId":"m2"}'
-    assert ids(sort(twice)) == ["m2"]
+    assert ids(route(twice)) == ["m2"]
 
 
-def test_a_type_that_is_given_twice_and_good_at_last() -> None:
+def test_the_last_of_two_types_counts() -> None:
     twice = b'{"type":5,' + line()[1:]
-    assert sort(twice).piles.keys() == {"order_completed"}
+    assert route(twice).buffers.keys() == {"order_completed"}
 
 
-# Aside
+# Excluded events
 
 
 @pytest.mark.parametrize(
@@ -234,20 +233,25 @@ def test_a_type_that_is_given_twice_and_good_at_last() -> None:
         ({"id": "u1"}, False),
     ],
 )
-def test_who_is_suppressed(user: Any, suppressed: bool) -> None:
-    router = sort(line(userId=user), suppressed={"u1", "5", "true"})
-    expected = {"order_completed": Aside(Call.TRACK, suppressed=1)} if suppressed else {}
-    assert router.aside == expected
-    assert bool(router.piles.get("order_completed", Pile(Call.TRACK)).events) is not suppressed
+def test_events_of_suppressed_users_are_counted(user: Any, suppressed: bool) -> None:
+    router = route(line(userId=user), suppressed={"u1", "5", "true"})
+    expected = {"order_completed": ExcludedCounts(Call.TRACK, suppressed=1)} if suppressed else {}
+    assert router.excluded == expected
+    assert (
+        bool(router.buffers.get("order_completed", EventBuffer(Call.TRACK)).events)
+        is not suppressed
+    )
     assert router.rejected == []
 
 
 @pytest.mark.parametrize("spelling", ["5", "5.0", "5e0", "50e-1"])
 def test_a_numeric_user_is_known_by_the_string_it_becomes(spelling: str) -> None:
     raw = line()[:-1] + f',"userId":{spelling}}}'.encode()
-    assert examine(raw).userId == "5"
-    assert sort(raw, suppressed={"5"}).aside == {"order_completed": Aside(Call.TRACK, 1)}
-    assert sort(raw, suppressed={"5.0"}).aside == {}
+    assert validate_line(raw).userId == "5"
+    assert route(raw, suppressed={"5"}).excluded == {
+        "order_completed": ExcludedCounts(Call.TRACK, 1)
+    }
+    assert route(raw, suppressed={"5.0"}).excluded == {}
 
 
 @pytest.mark.parametrize(
@@ -262,51 +266,53 @@ def test_a_numeric_user_is_known_by_the_string_it_becomes(spelling: str) -> None
         ({"On A Page"}, []),
     ],
 )
-def test_what_is_skipped(skip: Collection[str], skipped: list[str]) -> None:
-    router = sort(
+def test_events_and_tables_are_skipped_by_name(skip: Collection[str], skipped: list[str]) -> None:
+    router = route(
         line(messageId="a"),
         line(messageId="b", event="orderCompleted"),
         line(messageId="c", type="page", event="On A Page"),
         skip=skip,
     )
-    left = [identity for table in router.piles for identity in ids(router, table)]
-    assert sorted(left) == sorted({"a", "b", "c"} - set(skipped))
-    assert sum(aside.skipped for aside in router.aside.values()) == len(skipped)
+    landing = [identity for table in router.buffers for identity in ids(router, table)]
+    assert sorted(landing) == sorted({"a", "b", "c"} - set(skipped))
+    assert sum(counts.skipped for counts in router.excluded.values()) == len(skipped)
 
 
 @pytest.mark.parametrize("name", ["order_completed", "eu_order_completed"])
 def test_a_table_is_skipped_by_its_name_here_or_in_the_catalog(name: str) -> None:
-    skipped = {"order_completed": Aside(Call.TRACK, skipped=1)}
-    assert sort(line(), prefix="eu", skip={name}).aside == skipped
-    assert sort(line(), prefix="us", skip={"eu_order_completed"}).aside == {}
+    skipped = {"order_completed": ExcludedCounts(Call.TRACK, skipped=1)}
+    assert route(line(), prefix="eu", skip={name}).excluded == skipped
+    assert route(line(), prefix="us", skip={"eu_order_completed"}).excluded == {}
 
 
-def test_who_is_suppressed_is_not_skipped() -> None:
-    router = sort(line(userId="u1"), line(), suppressed={"u1"}, skip={"order_completed"})
-    assert router.aside == {"order_completed": Aside(Call.TRACK, suppressed=1, skipped=1)}
+def test_a_suppressed_event_is_not_counted_as_skipped() -> None:
+    router = route(line(userId="u1"), line(), suppressed={"u1"}, skip={"order_completed"})
+    assert router.excluded == {
+        "order_completed": ExcludedCounts(Call.TRACK, suppressed=1, skipped=1)
+    }
 
 
 @pytest.mark.parametrize("rules", [{"suppressed": {"u1"}}, {"skip": {"order_completed"}}])
-def test_what_is_no_event_is_neither(rules: dict[str, Any]) -> None:
+def test_an_invalid_event_is_neither_suppressed_nor_skipped(rules: dict[str, Any]) -> None:
     raw = line(userId="u1", **deep(101))
-    router = sort(raw, **rules)
-    assert router.aside == {}
+    router = route(raw, **rules)
+    assert router.excluded == {}
     assert [one.reason for one in router.rejected] == ["too_deep"]
 
 
 # Too deep
 
 
-def test_deep_lines_leave_a_pile() -> None:
+def test_split_deep_rejects_lines_that_nest_too_deep() -> None:
     lines = [line(messageId="a"), line(messageId="b", **deep(101)), line(messageId="c")]
-    pile = sort(*lines, place=3).piles["order_completed"]
-    kept, (rejected,) = split_deep(pile.take())
+    buffer = route(*lines, place=3).buffers["order_completed"]
+    kept, (rejected,) = split_deep(buffer.drain())
     assert (rejected.reason, rejected.raw, rejected.place) == ("too_deep", lines[1], 4)
     assert kept == [(lines[0], "a", MICROS, 3), (lines[2], "c", MICROS, 5)]
-    assert (pile.events, pile.bytes) == ([], 0)
+    assert (buffer.events, buffer.bytes) == ([], 0)
 
 
-def test_what_is_told_of_an_event() -> None:
-    assert examine(line(userId="u1")) == Routing(
+def test_validate_line_returns_the_routing_fields() -> None:
+    assert validate_line(line(userId="u1")) == Routing(
         type="track", messageId="m1", receivedAt=NOON, event="Order Completed", userId="u1"
     )

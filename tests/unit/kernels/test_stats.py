@@ -6,11 +6,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventlake.kernels.stats import MAX_TEXT, file_stats
+from eventlake.kernels.stats import MAX_BOUND_CHARS, file_stats
 from eventlake.model.commit import ColumnStats
 
 MICROS = pa.timestamp("us", tz="UTC")
-MONEY = pa.decimal128(38, 6)
+COLUMN_DECIMAL = pa.decimal128(38, 6)
 
 
 def stats(*groups: list[Any], kind: pa.DataType, **options: Any) -> dict[str, ColumnStats]:
@@ -30,7 +30,7 @@ def test_numbers_over_several_row_groups() -> None:
 
 def test_decimals_are_exact_text() -> None:
     large = Decimal("12345678901234567890.123456")
-    assert stats([large, Decimal("-0.000001")], kind=MONEY) == {
+    assert stats([large, Decimal("-0.000001")], kind=COLUMN_DECIMAL) == {
         "c": (0, "-0.000001", "12345678901234567890.123456")
     }
 
@@ -43,8 +43,10 @@ def test_times_are_utc_with_microseconds() -> None:
 
 
 def test_long_strings_have_no_bounds() -> None:
-    assert stats(["a", "b" * MAX_TEXT], kind=pa.string()) == {"c": (0, "a", "b" * MAX_TEXT)}
-    assert stats(["a", "b" * (MAX_TEXT + 1)], kind=pa.string()) == {"c": (0, "a", None)}
+    assert stats(["a", "b" * MAX_BOUND_CHARS], kind=pa.string()) == {
+        "c": (0, "a", "b" * MAX_BOUND_CHARS)
+    }
+    assert stats(["a", "b" * (MAX_BOUND_CHARS + 1)], kind=pa.string()) == {"c": (0, "a", None)}
 
 
 def test_booleans_have_null_counts_alone() -> None:

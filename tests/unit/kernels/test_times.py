@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlake.kernels.times import COMMON, MICROS, all_times, as_micros, parse_times
+from eventlake.kernels.times import COMMON_LENGTHS, MICROS, are_all_times, as_micros, parse_times
 from eventlake.model.types import timestamp, timestamp_like
 from tests import adversary
 
@@ -55,7 +55,7 @@ def test_each_alone() -> None:
         array = pa.array([text])
         assert moments(parse_times(array)) == [timestamp(text)], text
         assert moments(parse_times(array, timestamp_like)) == [timestamp_like(text)], text
-        assert all_times(array) is (timestamp(text) is not None), text
+        assert are_all_times(array) is (timestamp(text) is not None), text
 
 
 DATES = ("2026-11-01", "20261101", "2026-11-1", "0000-11-01", "0999-12-31", "1000-01-01")
@@ -67,7 +67,7 @@ ZONES = ("", "Z", "z", "+00", "-08", "+0530", "+05:30", "+00Z", "+0000Z", "-00:0
 def test_every_form_that_arrow_might_take() -> None:
     """Each in a column of its own, so that no neighbour sends it the slow way."""
     forms = (f"{d}T{t}{f}{z}" for d in DATES for t in TIMES for f in FRACTIONS for z in ZONES)
-    for text in (form for form in forms if len(form) in COMMON):
+    for text in (form for form in forms if len(form) in COMMON_LENGTHS):
         assert moments(parse_times(pa.array([text]))) == [timestamp(text)], text
 
 
@@ -96,7 +96,7 @@ def test_one_wrong_letter(right: str) -> None:
     ],
 )
 def test_whether_all_are_moments(texts: list[str | None], all_are: bool) -> None:
-    assert all_times(pa.array(texts, pa.string())) is all_are
+    assert are_all_times(pa.array(texts, pa.string())) is all_are
 
 
 def test_microseconds() -> None:

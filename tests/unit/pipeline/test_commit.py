@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from eventlake.errors import Conflict
-from eventlake.kernels.dedupe import DAY, Ids, hash_ids
+from eventlake.kernels.dedupe import DAY_MICROS, Ids, hash_ids
 from eventlake.ledger import Ledger
 from eventlake.model.commit import Commit, Counts, DataFile, IdFile, Input, TableCommit
 from eventlake.model.layout import ids_path
@@ -68,7 +68,7 @@ def test_runs_that_share_nothing_both_stand(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("published", [True, False])
-@pytest.mark.parametrize("apart", [0, 100 * DAY])
+@pytest.mark.parametrize("apart", [0, 100 * DAY_MICROS])
 def test_a_shared_message_id(ledger: Ledger, published: bool, apart: int) -> None:
     append(ledger, 0, commit(ledger, "1", {"a": 0, "b": 5}, published))
     mine = commit(ledger, "2", {"c": 0, "b": apart}, published=False)
@@ -79,7 +79,7 @@ def test_a_shared_message_id(ledger: Ledger, published: bool, apart: int) -> Non
 
 def test_an_id_that_one_run_kept_twice_is_no_conflict(ledger: Ledger) -> None:
     append(ledger, 0, commit(ledger, "1", {"b": 0}))
-    append(ledger, 0, commit(ledger, "2", [("a", 0), ("a", 20 * DAY)]))
+    append(ledger, 0, commit(ledger, "2", [("a", 0), ("a", 20 * DAY_MICROS)]))
 
 
 def test_a_shared_file(ledger: Ledger) -> None:
@@ -122,7 +122,7 @@ def test_two_first_runs_with_settings_that_cannot_both_be(
 
 def test_what_was_committed_before_the_plan_is_no_conflict(ledger: Ledger) -> None:
     append(ledger, 0, commit(ledger, "1", {"a": 0}))
-    append(ledger, 1, commit(ledger, "2", {"a": 30 * DAY}))
+    append(ledger, 1, commit(ledger, "2", {"a": 30 * DAY_MICROS}))
     assert ledger.state().sequence == 2
 
 
@@ -131,7 +131,7 @@ def test_every_commit_since_the_plan_is_looked_at(ledger: Ledger) -> None:
         append(ledger, 0, commit(ledger, run, {run: 0}))
     with pytest.raises(Conflict, match=r"\(2\)"):
         append(ledger, 0, commit(ledger, "4", {"2": 0}))
-    append(ledger, 2, commit(ledger, "5", {"2": 30 * DAY}))
+    append(ledger, 2, commit(ledger, "5", {"2": 30 * DAY_MICROS}))
     assert [run for run, _ in ledger.since(0)] == [1, 2, 3, 4]
 
 

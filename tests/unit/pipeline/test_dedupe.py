@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from eventlake.kernels.dedupe import DAY, Ids, find_duplicates, hash_ids
+from eventlake.kernels.dedupe import DAY_MICROS, Ids, find_duplicates, hash_ids
 from eventlake.model.commit import IdFile
 from eventlake.model.naming import Call
 from eventlake.pipeline import dedupe as module
@@ -78,8 +78,10 @@ def spread(store: Store, run: Ids, chunks: np.ndarray, buckets: int) -> list[tup
 @pytest.mark.parametrize("buckets", [1, 5])
 def test_the_duplicates_of_a_run_whatever_the_buckets(store: Store, buckets: int) -> None:
     rng = np.random.default_rng(7)
-    run = ids([f"m{n}" for n in rng.integers(0, 60, 150)], rng.integers(0, 30 * DAY, 150).tolist())
-    earlier = ids([f"m{n}" for n in range(0, 60, 3)], [10 * DAY] * 20)
+    run = ids(
+        [f"m{n}" for n in rng.integers(0, 60, 150)], rng.integers(0, 30 * DAY_MICROS, 150).tolist()
+    )
+    earlier = ids([f"m{n}" for n in range(0, 60, 3)], [10 * DAY_MICROS] * 20)
     write_ids(store, "known.parquet", earlier)
     chunks = rng.integers(0, 4, 150)
     job = DedupeJob(
@@ -88,13 +90,13 @@ def test_the_duplicates_of_a_run_whatever_the_buckets(store: Store, buckets: int
         days=7,
         buckets=buckets,
         parts=tuple(spread(store, run, chunks, buckets)),
-        index=(IdFile(path="known.parquet", rows=20, first=10 * DAY, last=10 * DAY),),
+        index=(IdFile(path="known.parquet", rows=20, first=10 * DAY_MICROS, last=10 * DAY_MICROS),),
     )
     answers = [dedupe_task(job, bucket) for bucket in range(buckets)]
     results = [msgspec.json.decode(answer, type=DedupeResult) for answer in answers]
 
     known = read_ids(store, "known.parquet")
-    expected = find_duplicates(run, np.arange(150), [known], 7 * DAY)
+    expected = find_duplicates(run, np.arange(150), [known], 7 * DAY_MICROS)
     metas = [[meta(0), meta(1)], [meta(2), meta(3)]]
     drop(metas, results)
     for number, one in enumerate(meta for task in metas for meta in task):
@@ -113,14 +115,14 @@ def meta(number: int) -> ChunkMeta:
 
 
 def test_an_index_file_out_of_the_window_is_not_opened(store: Store) -> None:
-    run = ids(["a"], [100 * DAY])
+    run = ids(["a"], [100 * DAY_MICROS])
     job = DedupeJob(
         store=store,
         stage="stage",
         days=7,
         buckets=1,
         parts=tuple(spread(store, run, np.array([0]), 1)),
-        index=(IdFile(path="gone.parquet", rows=1, first=0, last=93 * DAY - 1),),
+        index=(IdFile(path="gone.parquet", rows=1, first=0, last=93 * DAY_MICROS - 1),),
     )
     assert msgspec.json.decode(dedupe_task(job, 0), type=DedupeResult).rows == 1
 

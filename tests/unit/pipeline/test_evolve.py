@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlake.kernels.chunk import Seen
+from eventlake.kernels.chunk import ColumnObservation
 from eventlake.model.naming import RESCUED, Call, Naming
 from eventlake.model.schema import Column, TableSchema, budget_used, new_table
 from eventlake.model.types import Type
@@ -17,8 +17,8 @@ TABLE = new_table("t", Call.TRACK, Naming.WAREHOUSE)
 USED = budget_used(TABLE.types)
 
 
-def seen(column: str, kind: Type, exact: bool = True, path: str = "") -> Seen:
-    return Seen(column, kind, (not exact, path or f"properties.{column}"))
+def seen(column: str, kind: Type, exact: bool = True, path: str = "") -> ColumnObservation:
+    return ColumnObservation(column, kind, (not exact, path or f"properties.{column}"))
 
 
 def table(*columns: tuple[str, Type]) -> TableSchema:
@@ -42,7 +42,7 @@ MANY = st.lists(
 
 @given(MANY, st.integers(0, 6), st.randoms(use_true_random=False))
 def test_the_order_in_which_chunks_were_seen_does_not_matter(
-    found: list[Seen], room: int, rng: Random
+    found: list[ColumnObservation], room: int, rng: Random
 ) -> None:
     expected = evolve(TABLE, found, USED + room)
     for _ in range(2):
@@ -52,7 +52,7 @@ def test_the_order_in_which_chunks_were_seen_does_not_matter(
 
 @given(MANY, MANY)
 def test_growing_at_once_or_after_each_other_makes_the_same_columns(
-    one: list[Seen], other: list[Seen]
+    one: list[ColumnObservation], other: list[ColumnObservation]
 ) -> None:
     at_once = evolve(TABLE, one + other, 2000).schema.types.keys()
     later = evolve(evolve(TABLE, one, 2000).schema, other, 2000).schema.types.keys()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventlake.errors import Unavailable
-from eventlake.kernels.dedupe import DAY
+from eventlake.kernels.dedupe import DAY_MICROS
 from eventlake.ledger import Ledger
 from eventlake.model.commit import IdFile, Input, Plan
 from eventlake.model.settings import source_settings
@@ -71,7 +71,7 @@ def index(rows: int, last: int) -> IdFile:
         (130 * 40_000_000, (), 2, 10),
         (MB, (index(1_600_000, 0),), 4, 4),
         # What is older than any window of the newest does not count.
-        (MB, (index(1_600_000, 0), index(1, 15 * DAY)), 4, 1),
+        (MB, (index(1_600_000, 0), index(1, 15 * DAY_MICROS)), 4, 1),
     ],
 )
 def test_how_many_tasks_share_the_ids(

@@ -263,9 +263,9 @@ def test_no_more_are_landed_at_a_time_than_their_cells_leave_room_for(
 ) -> None:
     job, found = read_five(tmp_path)
     steps: list[str] = []
-    leave, landing = Disk.leave, module.land
+    leave, landing = Disk.leave, module.land_chunks
     monkeypatch.setattr(Disk, "leave", lambda *a: steps.append("file") or leave(*a))
-    monkeypatch.setattr(module, "land", lambda *a: steps.append("land") or landing(*a))
+    monkeypatch.setattr(module, "land_chunks", lambda *a: steps.append("land") or landing(*a))
     monkeypatch.setattr(module, "AT_A_TIME", 32 << 20)
     write_all(job.store, found, one_task=True)
     at_once = [step for step, _ in groupby(steps)]

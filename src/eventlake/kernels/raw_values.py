@@ -1,0 +1,199 @@
+"""Extract the raw JSON text of chosen paths from lines, so that Arrow does not read those values.
+
+Arrow's reader cannot hold an array of mixed items, or a path that is a number in one line and a
+string in the next. For such paths a msgspec struct type is generated whose fields are `Raw`: one
+decode of a line gives views of the values' bytes. Each value is stored as compact JSON text under
+its path and row, and replaced in the line by `null`, so that Arrow reads the rest of the line.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eventlake.kernels.jsontext import (
+    MAX_LEVELS,
+    check_levels,
+    compact,
+    decode,
+    encode,
+    flatten,
+)
+from eventlake.model.naming import Path
+
+SparseValues = defaultdict[Path, list[tuple[int, str]]]
+"""JSON texts by path, each with its row."""
+MAX_CACHED_BYTES = 512
+"""Longest raw value whose compact form is cached."""
+
+_OBJECT, _ARRAY = b"{["
+_NOT_A_FIELD_NAME = re.compile(r'["\\\x00-\x1f]')
+
+
+class UnsupportedLine(Exception):
+    """A line that Arrow cannot read exactly; Python has to read it."""
+
+    def __init__(self, row: int) -> None:
+        self.row = row
+
+
+class UnsupportedBlock(Exception):
+    """A block of lines that Arrow cannot read exactly; Python has to read all of them."""
+
+
+def extract_raw_values(
+    lines: Sequence[bytes], paths: list[Path]
+) -> tuple[Sequence[bytes], SparseValues]:
+    """Return the lines with `null` at these paths, and the values that were there as JSON text.
+
+    Raises `UnsupportedLine` for a line with a scalar or array where a path needs an object.
+    """
+    sparse: SparseValues = defaultdict(list)
+    if not paths:
+        return lines, sparse
+    extract, stripped = _make_extractor(tuple(paths)), []
+    for row, line in enumerate(lines):
+        try:
+            values = extract(line)
+        except msgspec.MsgspecError as problem:
+            raise UnsupportedLine(row) from problem
+        if not values:
+            stripped.append(line)
+            continue
+        views = [pa.py_buffer(raw) for _, raw in values]
+        stripped.append(_replace_with_null(line, views))
+        for (path, raw), view in zip(values, views, strict=True):
+            if view.size != 4 or bytes(raw) != b"null":
+                _add_value(bytes(raw), path, row, sparse)
+    return stripped, sparse
+
+
+def _add_value(raw: bytes, path: Path, row: int, sparse: SparseValues) -> None:
+    """Add a value to `sparse`; an object's values one by one, each under its own path."""
+    first = raw[0]
+    if first in (_OBJECT, _ARRAY) and raw.count(b"{") + raw.count(b"[") > MAX_LEVELS - len(path):
+        check_levels("[" * len(path) + raw.decode() + "]" * len(path))
+    if first != _OBJECT:
+        text = compact(raw) if len(raw) > MAX_CACHED_BYTES else _compact_cached(raw)
+        sparse[path].append((row, text))
+        return
+    for below, value in flatten(decode(raw.decode()), path):
+        sparse[below].append((row, encode(value)))
+
+
+# Short arrays such as tags and filters repeat from event to event.
+_compact_cached = lru_cache(maxsize=8192)(compact)
+
+
+def _replace_with_null(line: bytes, views: list[pa.Buffer]) -> bytes:
+    """Return the line with `null` where the views, which point into it, are."""
+    base, at = pa.py_buffer(line).address, 0
+    pieces: list[bytes] = []
+    if len(views) > 1:
+        views = sorted(views, key=lambda view: view.address)
+    for view in views:
+        start = view.address - base
+        pieces += (line[at:start], b"null")
+        at = start + view.size
+    pieces.append(line[at:])
+    return b"".join(pieces)
+
+
+Extract = Callable[[bytes], list[tuple[Path, msgspec.Raw]]]
+
+
+# Generating a struct type costs as much as decoding a hundred lines; many tables share theirs.
+@lru_cache(maxsize=512)
+def _make_extractor(paths: tuple[Path, ...]) -> Extract:
+    """Make a function that returns the raw values of these paths in a line.
+
+    Raises `UnsupportedBlock` for a key that msgspec does not accept as a field name.
+    """
+    tops = [path for path in paths if not any(path[:n] in paths for n in range(1, len(path)))]
+    if any(_NOT_A_FIELD_NAME.search(key) for path in tops for key in path):
+        raise UnsupportedBlock
+    nested = nest_paths({path: path for path in tops})
+    read = msgspec.json.Decoder(_make_struct(nested)).decode
+    objects = list(_objects_with_values(nested))
+
+    def extract(line: bytes) -> list[tuple[Path, msgspec.Raw]]:
+        event = read(line)
+        values = []
+        for attributes, fields in objects:
+            parent: Any = event
+            for name in attributes:
+                parent = getattr(parent, name)
+                if parent is None or parent is msgspec.UNSET:
+                    break
+            else:
+                for name, path in fields:
+                    raw = getattr(parent, name)
+                    if raw is not msgspec.UNSET:
+                        values.append((path, raw))
+        return values
+
+    return extract
+
+
+ObjectFields = tuple[tuple[str, ...], list[tuple[str, Path]]]
+"""The attributes that lead to an object, and its raw fields with their paths."""
+
+
+def _objects_with_values(
+    nested: dict[str, Any], attributes: tuple[str, ...] = ()
+) -> Iterator[ObjectFields]:
+    names = {f"f{number}": below for number, below in enumerate(nested.values())}
+    fields = [(name, below) for name, below in names.items() if not isinstance(below, dict)]
+    if fields:
+        yield attributes, fields
+    for name, below in names.items():
+        if isinstance(below, dict):
+            yield from _objects_with_values(below, (*attributes, name))
+
+
+def _make_struct(nested: dict[str, Any]) -> type[msgspec.Struct]:
+    """Make a struct type with fields f0, f1, … for the keys; a nested struct for each object."""
+    fields = [
+        (f"f{number}", _field_type(below), msgspec.UNSET)
+        for number, below in enumerate(nested.values())
+    ]
+    keys = {f"f{number}": key for number, key in enumerate(nested)}
+    return msgspec.defstruct("RawFields", fields, rename=keys, gc=False)
+
+
+def _field_type(below: Any) -> Any:
+    if isinstance(below, dict):
+        return _make_struct(below) | None | msgspec.UnsetType
+    return msgspec.Raw | msgspec.UnsetType
+
+
+def nest_paths(leaves: dict[Path, Any]) -> dict[str, Any]:
+    """Turn values by path into nested dictionaries by key."""
+    root: dict[str, Any] = {}
+    for path, value in leaves.items():
+        node = root
+        for key in path[:-1]:
+            node = node.setdefault(key, {})
+        node[path[-1]] = value
+    return root
+
+
+def string_lists_to_json(arrays: pa.ListArray) -> pa.StringArray:
+    """Encode lists of strings as compact JSON; null stays null."""
+    distinct = arrays.flatten().dictionary_encode()
+    quoted = pa.array([encode(text) for text in distinct.dictionary.to_pylist()], pa.string())
+    if distinct.null_count:
+        quoted = pa.concat_arrays([quoted, pa.array(["null"])])
+    items = quoted.take(distinct.indices.fill_null(len(distinct.dictionary)))
+    # `flatten` omits the items of null lists, so the offsets must count them as empty.
+    sizes = pc.list_value_length(arrays).fill_null(0)
+    offsets = np.concatenate([[0], np.cumsum(sizes.to_numpy(zero_copy_only=False))])
+    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items)
+    texts = pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
+    return pc.if_else(arrays.is_valid(), texts, pa.scalar(None, pa.string()))
