@@ -12,7 +12,7 @@ import pytest
 
 from eventlake.cli.main import main
 from eventlake.model.types import timestamp
-from eventlake.services import load as api
+from eventlake.services.read import open_lake
 from tests import npm
 from tests.collect.flaky import flaky
 from tests.collect.servers import KEY, archived, serving
@@ -164,7 +164,7 @@ def test_what_an_sdk_sends_lands_in_typed_tables(tmp_path: Path) -> None:
         assert server.stop() == 0
     command = ["sync", "--source", "web", "--lake", str(lake), "--master", "local[2]", "--quiet"]
     assert main(command) == 0
-    rows = api.open_lake(lake)
+    rows = open_lake(lake)
     (order,) = rows.query(
         "select user_id, event, total, n, tags, context_app_version, project_id, sent_at, timestamp"
         " from web.order_completed"

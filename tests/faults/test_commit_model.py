@@ -24,7 +24,6 @@ def test_removing_a_stage_while_its_commit_may_still_arrive_loses_it() -> None:
         (2, Rules(suspects_living=True, loses_answers=True)),
         (3, Rules()),
         (3, Rules(suspects_living=True)),
-        (3, Rules(loses_answers=True)),
     ],
     ids=str,
 )

@@ -12,7 +12,7 @@ from eventlake import archive
 from eventlake.claims import check_claims
 from eventlake.collect.source import archive_folder, settings_for
 from eventlake.errors import EventLakeError, Internal
-from eventlake.lakes import open_cluster, open_parts, open_store
+from eventlake.lakes import open_cluster, open_parts
 from eventlake.ledger import Ledger, State
 from eventlake.model.commit import Commit, Counts, TableCommit
 from eventlake.model.naming import catalog_name
@@ -118,7 +118,7 @@ def plan_sync(
     source: str, *, lake: str | Path, changes: Mapping[str, object] | None = None
 ) -> LoadPlan:
     """Find out what a sync would do, and write nothing."""
-    store = open_store(lake)
+    store = open_parts(lake).store
     settings = settings_for(store, source, **changes or {})
     check_source(store, settings)
     days = archived_days(store, archive_folder(settings))
@@ -193,7 +193,7 @@ def sync(  # noqa: PLR0913 - as above
 
     Settings are those of the last load with `changes` on top; a first one begins from the defaults.
     """
-    store = open_store(lake)
+    store = open_parts(lake).store
     settings = settings_for(store, source, **changes or {})
     check_source(store, settings)
     return load(
