@@ -17,7 +17,7 @@ from pydantic import Field
 
 from eventlake import archive
 from eventlake.claims import check_claims
-from eventlake.collect.source import archive_folder, settings_for
+from eventlake.collect.source import archive_folder, resolve_settings
 from eventlake.errors import EventLakeError, Internal, InvalidSettings
 from eventlake.inputs import (
     archived_days,
@@ -143,7 +143,7 @@ def sync(  # noqa: PLR0913 - as above
     Settings are those of the last load with `changes` on top; a first one begins from the defaults.
     """
     store = open_store(lake)
-    settings = settings_for(store, source, **changes or {})
+    settings = resolve_settings(store, source, **changes or {})
     check_source(store, settings)
     return load(
         archived_days(store, archive_folder(settings)),
