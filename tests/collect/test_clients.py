@@ -56,8 +56,8 @@ def packages() -> Path:
     return npm.packages("Segment's SDK for JavaScript", *PACKAGES)
 
 
-def run(command: list[str], calls: Path, wanted: list[dict[str, Any]]) -> None:
-    calls.write_text(json.dumps(wanted))
+def run(command: list[str], calls: Path, expected: list[dict[str, Any]]) -> None:
+    calls.write_text(json.dumps(expected))
     done = subprocess.run(command, check=False, capture_output=True, cwd=ROOT, timeout=60)
     assert done.returncode == 0, done.stderr.decode()
 
@@ -67,18 +67,18 @@ def send(request: pytest.FixtureRequest, tmp_path: Path) -> Send:
     """A function that sends calls with an SDK and returns when all are delivered."""
     calls = tmp_path / "calls.json"
 
-    def python(url: str, wanted: list[dict[str, Any]]) -> None:
+    def python(url: str, expected: list[dict[str, Any]]) -> None:
         how = request.param.rpartition("-")[2]
         script = [sys.executable, "-m", "tests.collect.sdk_python", url, KEY, str(calls), how]
-        run(script, calls, wanted)
+        run(script, calls, expected)
 
     if request.param != "node":
         return python
     folder = request.getfixturevalue("packages")
 
-    def node(url: str, wanted: list[dict[str, Any]]) -> None:
+    def node(url: str, expected: list[dict[str, Any]]) -> None:
         script = [str(ROOT / "tests/collect/sdk_node.js"), url, KEY, str(calls), str(folder)]
-        run(["node", *script], calls, wanted)
+        run(["node", *script], calls, expected)
 
     return node
 
@@ -90,13 +90,13 @@ def test_every_call_arrives_field_by_field(send: Send, tmp_path: Path) -> None:
         assert server.metrics()["accepted_total"] == len(CALLS)
         assert server.stop() == 0
     events = {event["type"]: event for event in archived(lake)}
-    for wanted in CALLS:
-        check_event(events[wanted["type"]], wanted)
+    for expected in CALLS:
+        check_event(events[expected["type"]], expected)
 
 
-def check_event(event: dict[str, Any], wanted: dict[str, Any]) -> None:
-    for name in wanted.keys() - {"timestamp", "context", "integrations"}:
-        assert event[name] == wanted[name], name
+def check_event(event: dict[str, Any], expected: dict[str, Any]) -> None:
+    for name in expected.keys() - {"timestamp", "context", "integrations"}:
+        assert event[name] == expected[name], name
     assert event["context"].items() >= CONTEXT.items()
     assert "library" in event["context"]
     assert event["integrations"]["All"] is True

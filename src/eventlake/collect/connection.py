@@ -241,7 +241,7 @@ class Connection(asyncio.Protocol):
         self._header_done = True
         if self.partial_header_bytes:
             self._pool.set_partial_header(self, 0)
-        # Keep-alive is not offered to HTTP/1.0 clients, which expect another header.
+        # Replies have no `Connection: keep-alive` header, which HTTP/1.0 clients would need.
         request.keep_alive = parser.should_keep_alive() and parser.get_http_version() == "1.1"
         try:
             self._check_header(request)

@@ -278,7 +278,7 @@ def test_the_longest_batch_is_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         (rb'"\ud83d"', rb'"\ufffd"'),
         (rb'"\ud83d\ude00"', rb'"\ud83d\ude00"'),
@@ -289,6 +289,6 @@ def test_the_longest_batch_is_accepted() -> None:
         (rb'"\ud7ff"', rb'"\ud7ff"'),
     ],
 )
-def test_half_an_emoji_becomes_the_replacement_character(text: bytes, wanted: bytes) -> None:
-    assert replace_lone_surrogates(text) == wanted
+def test_half_an_emoji_becomes_the_replacement_character(text: bytes, expected: bytes) -> None:
+    assert replace_lone_surrogates(text) == expected
     json.loads(replace_lone_surrogates(text))

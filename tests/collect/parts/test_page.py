@@ -20,8 +20,8 @@ def test_every_code_and_reason_is_explained() -> None:
     reasons = set(re.findall(r'"(\w+_(?:not_\w+|too_\w+|required|anon_id))"', SOURCE))
     assert len(codes) >= 10
     assert len(reasons) >= 12
-    wanted = codes | reasons - {"method_not_allowed"}
-    assert {word for word in wanted if f"`{word}`" not in PAGE} == set()
+    expected = codes | reasons - {"method_not_allowed"}
+    assert {word for word in expected if f"`{word}`" not in PAGE} == set()
 
 
 def test_every_path_is_described_and_answered() -> None:

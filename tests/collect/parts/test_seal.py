@@ -52,7 +52,7 @@ def test_a_failed_write_leaves_no_file_that_a_load_reads(tmp_path: Path, store: 
     assert not find([store.root]).inputs
     assert complete.path.exists()
     seal_segment(complete, unreachable, "logs/day/x.gz")
-    assert [found.path for found in store.objects("logs")] == ["logs/day/x.gz"]
+    assert [file.path for file in store.objects("logs")] == ["logs/day/x.gz"]
 
 
 class RecordingDisk(Disk):

@@ -1,4 +1,4 @@
-"""Group commit: who waits together, and what they are run."""
+"""Group commit: which requests share an fsync, and what they get after an error."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
