@@ -56,16 +56,15 @@ def expand_option_groups(command: Callable[..., None]) -> Callable[..., None]:
         }
         command(**options, **values)
 
-    expanded = [option for p in parameters for option in _expand_parameter(p)]
+    expanded: list[inspect.Parameter] = []
+    for p in parameters:
+        if p.name in groups:
+            expanded += map(_make_parameter, fields(p.annotation))
+        else:
+            expanded.append(p.replace(kind=inspect.Parameter.KEYWORD_ONLY))
     wrapper.__signature__ = inspect.Signature(expanded)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {}
     return wrapper
-
-
-def _expand_parameter(parameter: inspect.Parameter) -> list[inspect.Parameter]:
-    if is_dataclass(parameter.annotation):
-        return [_make_parameter(field) for field in fields(parameter.annotation)]
-    return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
 
 
 def _make_parameter(field: "Field[Any]") -> inspect.Parameter:

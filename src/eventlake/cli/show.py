@@ -8,7 +8,7 @@ from decimal import Decimal
 from itertools import islice
 from operator import itemgetter
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from eventlake.checks import Check
     from eventlake.collect.server import Endpoint
     from eventlake.model.commit import Counts, TableCommit
-    from eventlake.model.schema import Column
     from eventlake.repair import Repaired
     from eventlake.sample import SampleSummary
     from eventlake.verify import TableCheck, Verification
@@ -41,21 +40,11 @@ PIPE_WIDTH = 100_000
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
-PrintFunction = Callable[[Any], None]
 Columns = Mapping[str, Callable[[Any], object]]
 """A printed table's headings, each with the function that gets its value from a record."""
 
 
-class HasColumns(Protocol):
-    """A table of the lake, with its columns."""
-
-    @property
-    def columns(self) -> "Sequence[Column]": ...
-    @property
-    def partition_columns(self) -> Sequence[str]: ...
-
-
-def print_result(value: object, as_json: bool, print_text: PrintFunction) -> None:
+def print_result(value: object, as_json: bool, print_text: Callable[[Any], None]) -> None:
     """Print a value as JSON, or with `print_text`, and flush stdout."""
     if as_json:
         print_line(rows.to_json(value))
@@ -207,7 +196,7 @@ def tables(infos: "Sequence[TableInfo]") -> None:
     print_line(f"{counts}, {format_bytes(size)}")
 
 
-def schema(table: HasColumns) -> None:
+def schema(table: "TableInfo") -> None:
     """Print a table's columns and types, the partition columns last."""
     partitions = [(name, "string, partition") for name in table.partition_columns]
     columns = [(column.name, column.type) for column in table.columns]

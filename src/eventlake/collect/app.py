@@ -31,8 +31,9 @@ from eventlake.collect.proxies import TrustedProxies
 from eventlake.collect.refusal import Refusal, too_large
 from eventlake.collect.request import Headers, Reply, Request
 from eventlake.collect.stamp import Arrival
+from eventlake.model.naming import Call
 
-_CALLS = ("track", "identify", "page", "screen", "group", "alias")
+_CALLS = [call.value for call in Call]
 CALLS_BY_PATH = {f"/v1/{call}": call for call in _CALLS} | {
     f"/v1/{call[0]}": call for call in _CALLS
 }
@@ -124,9 +125,8 @@ class App:
         """Return the reply to a refused request, and count it."""
         self.metrics.rejected[refusal.code] += 1
         self.metrics.responses[refusal.status] += 1
-        body = msgspec.json.encode(
-            {"success": False, "code": refusal.code, "message": refusal.message}
-        )
+        error = {"success": False, "code": refusal.code, "message": refusal.message}
+        body = msgspec.json.encode(error)
         return Reply(refusal.status, body, headers=refusal.headers, close=refusal.close)
 
     async def _route(self, request: Request) -> Reply:

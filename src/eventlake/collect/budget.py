@@ -25,8 +25,11 @@ class Budget:
         Raises a 429 `Refusal`, and changes nothing, when that would exceed the limit.
         """
         size = REQUEST_BYTES + request.header_bytes + body_bytes
-        growth = size - request.reserved_bytes
-        if growth > 0 and not self._fits(request, growth):
+        growth, limits = size - request.reserved_bytes, self._limits
+        is_full = self.used_bytes + growth > limits.inflight_bytes or (
+            not request.has_valid_key and self.keyless_bytes + growth > limits.keyless_bytes
+        )
+        if growth > 0 and is_full:
             raise overloaded()
         self._add(request, growth)
 
@@ -39,13 +42,6 @@ class Budget:
     def release(self, request: Request) -> None:
         """Release a request's whole reservation; may be repeated."""
         self._add(request, -request.reserved_bytes)
-
-    def _fits(self, request: Request, growth: int) -> bool:
-        if self.used_bytes + growth > self._limits.inflight_bytes:
-            return False
-        if request.has_valid_key:
-            return True
-        return self.keyless_bytes + growth <= self._limits.keyless_bytes
 
     def _add(self, request: Request, growth: int) -> None:
         request.reserved_bytes += growth

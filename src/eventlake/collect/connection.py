@@ -178,19 +178,15 @@ class Connection(asyncio.Protocol):
         self._parse(rest)
 
     def _buffer(self, data: bytes) -> None:
-        """Buffer bytes that follow the request being answered, and stop reading.
-
-        If the budget does not allow it, the connection is closed after pending replies.
-        """
+        """Buffer bytes of later requests and stop reading; without room for them, close."""
         if not data and not self._request:
             return
         self._pause_reading()
         try:
-            # The parser may hold a header of a request that has begun.
-            parser_bytes = MAX_HEADER_BYTES if self._request and not self._header_done else 0
-            self._app.budget.reserve(
-                self._unparsed_reservation, len(self._unparsed) + len(data) + parser_bytes
-            )
+            size = len(self._unparsed) + len(data)
+            if self._request and not self._header_done:
+                size += MAX_HEADER_BYTES  # the parser may hold that much of a header
+            self._app.budget.reserve(self._unparsed_reservation, size)
         except Refusal:  # answer the earlier requests; the client sends the rest again
             self._unparsed, self._ignores_input, self._closes_next = b"", True, True
         else:

@@ -18,6 +18,7 @@ from eventlake.collect.stamp import (
     Arrival,
     Fields,
     SharedFields,
+    decode_fields,
     decode_object,
     format_timestamp,
     stamp_event,
@@ -50,7 +51,6 @@ class Batch(msgspec.Struct, gc=False):
 
 _decode_batch = msgspec.json.Decoder(Batch).decode
 _decode_strict_head = msgspec.json.Decoder(EventHead).decode
-_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_value = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -129,7 +129,7 @@ def decode_head(raw: bytes | msgspec.Raw) -> EventHead:
     try:
         return _decode_strict_head(raw)
     except msgspec.ValidationError:  # not an object, or a number that a float cannot hold
-        fields = _decode_fields(raw)
+        fields = decode_fields(raw)
     names = [name for name in EventHead.__struct_fields__ if name in fields]
     return EventHead(**{name: _decode_field(name, fields[name]) for name in names})
 
@@ -148,9 +148,7 @@ def decode_string(raw: msgspec.Raw) -> str | None:
     """Decode a JSON string; None for any other value."""
     if bytes(memoryview(raw)[:1]) != b'"':
         return None
-    text = _decode_value(raw)
-    assert isinstance(text, str)
-    return text
+    return str(_decode_value(raw))
 
 
 def process_single(
@@ -201,7 +199,7 @@ def _add_event(
     if reason:
         result.reject(raw, reason)
         return
-    line = _encode_line(stamp_event(_decode_fields(raw), head, shared, result.arrival))
+    line = _encode_line(stamp_event(decode_fields(raw), head, shared, result.arrival))
     if is_too_deep(line):  # a load would quarantine it
         result.reject(raw, "too_deep")
     else:
@@ -212,7 +210,7 @@ def _user_id(head: EventHead, raw: msgspec.Raw) -> str | None:
     """Return the user's id as a load compares it: a number in its plain form."""
     user = head.userId
     if isinstance(user, float):
-        return plain_number(Num(bytes(_decode_fields(raw)["userId"]).decode()))
+        return plain_number(Num(bytes(decode_fields(raw)["userId"]).decode()))
     return None if user is None else str(user)
 
 
@@ -226,7 +224,7 @@ def _encode_line(fields: Fields) -> bytes:
 def _remove_write_key(raw: msgspec.Raw) -> Any:
     """Return an event without its write key, which must never be written to disk."""
     try:
-        fields = _decode_fields(raw)
+        fields = decode_fields(raw)
     except msgspec.ValidationError:
         return raw
     fields.pop("writeKey", None)
@@ -244,18 +242,15 @@ def _decode_body(decode: Any, body: bytes, expected: str) -> object:
         raise Refusal(400, "not_json", "the body is not valid JSON in UTF-8") from problem
 
 
-# A surrogate pair, a lone surrogate, or any other escape.
+# A surrogate pair, a lone surrogate (6 bytes), or any other escape (2 bytes).
 _ESCAPE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F]..|\\.",
     re.DOTALL,
 )
-_LONE_SURROGATE_BYTES = 6
 
 
 def replace_lone_surrogates(body: bytes) -> bytes:
     """Replace escapes of half a surrogate pair, as browsers send of a cut emoji, with U+FFFD."""
     if b"\\ud" not in body and b"\\uD" not in body:
         return body
-    return _ESCAPE.sub(
-        lambda match: rb"\ufffd" if len(match[0]) == _LONE_SURROGATE_BYTES else match[0], body
-    )
+    return _ESCAPE.sub(lambda match: rb"\ufffd" if len(match[0]) == 6 else match[0], body)

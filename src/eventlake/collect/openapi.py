@@ -5,13 +5,16 @@ from typing import Any
 import msgspec
 
 from eventlake.collect.limits import MAX_BATCH_EVENTS, MAX_MESSAGE_ID_CHARS
+from eventlake.model.naming import Call
+
+_CALLS = [call.value for call in Call]
 
 _ID = {"type": ["string", "number", "null"]}
 _OBJECT = {"type": ["object", "null"]}
 _EVENT = {
     "type": "object",
     "properties": {
-        "type": {"enum": ["track", "identify", "page", "screen", "group", "alias"]},
+        "type": {"enum": _CALLS},
         "messageId": {"type": ["string", "null"], "maxLength": MAX_MESSAGE_ID_CHARS},
         "userId": _ID,
         "anonymousId": _ID,
@@ -91,16 +94,15 @@ def _describe_get(summary: str, kind: str) -> dict[str, Any]:
 
 def _describe_pixel() -> dict[str, Any]:
     path = _describe_get("One event; always answered with a 1x1 GIF.", "image/gif")
-    calls = {"enum": ["track", "identify", "page", "screen", "group", "alias"]}
     path["get"]["parameters"] = [
-        {"name": "call", "in": "path", "required": True, "schema": calls},
+        {"name": "call", "in": "path", "required": True, "schema": {"enum": _CALLS}},
         {"name": "data", "in": "query", "schema": {"type": "string"}},
     ]
     return path
 
 
 def _describe_paths() -> dict[str, Any]:
-    calls = ("track", "identify", "page", "screen", "group", "alias", "t", "i", "p", "s", "g", "a")
+    calls = (*_CALLS, *(call[0] for call in _CALLS))
     return {
         **{f"/v1/{call}": _describe_post("One event.", _EVENT) for call in calls},
         **{

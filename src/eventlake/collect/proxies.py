@@ -1,6 +1,5 @@
 """The client's address behind proxies."""
 
-from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 PROXIES_VARIABLE = "FORWARDED_ALLOW_IPS"
@@ -27,15 +26,8 @@ class TrustedProxies:
         if not peer or not forwarded or not self._trusts(peer):
             return peer
         hops = [_parse_address(hop) for hop in forwarded.decode("latin-1").split(",")]
-        return self._last_untrusted(hops) or peer
-
-    def _last_untrusted(self, hops: Sequence[str | None]) -> str | None:
-        if self._all:
-            return hops[0]
-        for hop in reversed(hops):
-            if hop is None or not self._trusts(hop):
-                return hop
-        return hops[0]
+        untrusted = (hop for hop in reversed(hops) if hop is None or not self._trusts(hop))
+        return (hops[0] if self._all else next(untrusted, hops[0])) or peer
 
     def _trusts(self, address: str) -> bool:
         if self._all:

@@ -14,14 +14,15 @@ READ_BYTES = 1 << 20
 GZIP_WBITS = 31
 MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.2, 15.0
 
-GetArchivePath = Callable[[Segment], str]
-
 
 class Sealer:
     """A thread that moves segments into the lake's store, oldest first, and retries for ever."""
 
     def __init__(
-        self, store: Store, archive_path: GetArchivePath, report_failure: Callable[[str], None]
+        self,
+        store: Store,
+        archive_path: Callable[[Segment], str],
+        report_failure: Callable[[str], None],
     ) -> None:
         self._store, self._archive_path = store, archive_path
         self._report_failure = report_failure

@@ -115,10 +115,8 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    tasks = [
-        asyncio.create_task(runtime.watch_files()),
-        asyncio.create_task(pool.enforce_deadlines()),
-    ]
+    endless = (runtime.watch_files(), pool.enforce_deadlines())
+    tasks = [asyncio.create_task(coroutine) for coroutine in endless]
     server = await loop.create_server(
         lambda: Connection(runtime.app, pool), sock=listener, backlog=LISTEN_BACKLOG
     )
@@ -208,19 +206,17 @@ class CollectorRuntime:
             await writer.close()
         if not self._sealer.close(self._settings.limits.drain_seconds):
             sys.stderr.write(
-                "warning: not everything could be archived; the next start will archive the rest\n"
+                "warning: some events are still in the spool; the next start archives them\n"
             )
         if self._sealer.has_stopped:  # else it still reads the folder, which must stay locked
             self._directory.close()
 
     def get_gauges(self) -> dict[str, float]:
-        times = [spool.start_time for spool in self._spools.values()]
-        times.append(self._sealer.oldest_event_time)
+        times = [self._sealer.oldest_event_time, *(s.start_time for s in self._spools.values())]
         oldest = min((moment for moment in times if moment is not None), default=None)
-        open_bytes = sum(spool.size for spool in self._spools.values())
         return {
             "archive_lag_seconds": 0.0 if oldest is None else round(max(0.0, time() - oldest), 3),
-            "spool_bytes": self._sealer.backlog_bytes + open_bytes,
+            "spool_bytes": sum((s.size for s in self._spools.values()), self._sealer.backlog_bytes),
             "sealed_files": self._sealer.sealed_files,
         }
 

@@ -42,16 +42,15 @@ class Segment:
         return int(self.name.partition("-")[0]) / 1000
 
 
-SegmentCallback = Callable[[Segment], None]
-
-
 class Spool:
     """Appends lines durably to the open segment; not thread-safe.
 
     `on_complete` gets each segment that is not appended to any more.
     """
 
-    def __init__(self, folder: Path, limits: Limits, on_complete: SegmentCallback) -> None:
+    def __init__(
+        self, folder: Path, limits: Limits, on_complete: Callable[[Segment], None]
+    ) -> None:
         self.folder, self.limits, self._on_complete = folder, limits, on_complete
         self._file: int | None = None
         self._segment = Segment(folder, 0)

@@ -22,7 +22,7 @@ _SDK_SEPARATORS = tuple("--T::.Z")
 _get_separators = itemgetter(4, 7, 10, 13, 16, 19, 23)
 _NAIVE_EPOCH = datetime(1970, 1, 1)
 _EPOCH = _NAIVE_EPOCH.replace(tzinfo=UTC)
-_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def decode_object(value: Any) -> Fields:
     """Return the fields of an object, raw or decoded; {} for any other value."""
     if isinstance(value, dict):
         return value
-    return _decode_fields(value) if isinstance(value, msgspec.Raw) and is_object(value) else {}
+    return decode_fields(value) if isinstance(value, msgspec.Raw) and is_object(value) else {}
 
 
 def _set_times(event: Fields, head: EventHead, received: int) -> None:
