@@ -13,7 +13,7 @@ import typer
 from eventlake.cli import show
 from eventlake.cli.failures import FAILED, FINISHED, PARTIAL, run_command
 from eventlake.cli.options import (
-    LAKE,
+    DEFAULT_LAKE,
     AsJson,
     CollectOptions,
     LakeRoot,
@@ -145,7 +145,7 @@ def _show_load(result: "LoadResult", run: RunOptions) -> None:
 def serve(
     source: Source,
     options: CollectOptions,
-    lake: LakeRoot = LAKE,
+    lake: LakeRoot = DEFAULT_LAKE,
     as_json: AsJson = False,
 ) -> None:
     """Collect events from Segment's SDKs into the raw archive.
@@ -185,7 +185,7 @@ def sync(context: typer.Context, source: SourceOptions, run: RunOptions) -> None
 
 
 @app.command()
-def tables(lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
+def tables(lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False) -> None:
     """Show the tables of a lake."""
     from eventlake.api import open_lake
 
@@ -195,7 +195,7 @@ def tables(lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
 @app.command()
 def schema(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A table, as database.table.")],
-    lake: LakeRoot = LAKE,
+    lake: LakeRoot = DEFAULT_LAKE,
     as_json: AsJson = False,
 ) -> None:
     """Show the columns and types of a table."""
@@ -209,7 +209,7 @@ def query(
     sql: Annotated[
         str, typer.Argument(metavar="SQL", help="One query over tables named database.table.")
     ],
-    lake: LakeRoot = LAKE,
+    lake: LakeRoot = DEFAULT_LAKE,
     engine: Annotated[
         Literal["duckdb", "spark"], typer.Option(help="The query engine.")
     ] = "duckdb",
@@ -232,7 +232,7 @@ def query(
 
 
 @app.command()
-def reports(source: Source, lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
+def reports(source: Source, lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False) -> None:
     """Show the reports of a source's runs."""
     from eventlake.api import open_lake
 
@@ -240,7 +240,7 @@ def reports(source: Source, lake: LakeRoot = LAKE, as_json: AsJson = False) -> N
 
 
 @app.command()
-def quarantine(source: Source, lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
+def quarantine(source: Source, lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False) -> None:
     """Show the invalid lines of a source."""
     from eventlake.api import open_lake
 
@@ -249,7 +249,7 @@ def quarantine(source: Source, lake: LakeRoot = LAKE, as_json: AsJson = False) -
 
 @app.command()
 def verify(
-    source: Source, lake: LakeRoot = LAKE, as_json: AsJson = False, quiet: Quiet = False
+    source: Source, lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False, quiet: Quiet = False
 ) -> None:
     """Compare the tables with the raw events and with the catalog.
 
@@ -268,7 +268,7 @@ def verify(
 
 
 @app.command()
-def repair(lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
+def repair(lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False) -> None:
     """Make the catalog agree with the ledger.
 
     Finishes or removes crashed runs, registers tables, columns and partitions that the catalog
@@ -285,7 +285,10 @@ def repair(lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
 @app.command()
 @expand_option_groups
 def adopt(
-    context: typer.Context, source: SourceOptions, lake: LakeRoot = LAKE, as_json: AsJson = False
+    context: typer.Context,
+    source: SourceOptions,
+    lake: LakeRoot = DEFAULT_LAKE,
+    as_json: AsJson = False,
 ) -> None:
     """Adopt the tables of a Segment Data Lake.
 
@@ -299,7 +302,7 @@ def adopt(
 
 
 @app.command()
-def check(lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
+def check(lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False) -> None:
     """Check that a lake can be used.
 
     Tests settings, credentials, each prefix and the catalog with real requests, and reverts its

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from eventlake.model.settings import SourceSettings
     from eventlake.sample import SampleSpec
 
-LAKE = "lake"
-"""The default of `--lake`."""
+DEFAULT_LAKE = "lake"
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Hide progress and tables.")]
@@ -142,7 +141,7 @@ def _is_set(context: typer.Context, name: str) -> bool:
 class RunOptions:
     """How a load runs, and its output."""
 
-    lake: LakeRoot = LAKE
+    lake: LakeRoot = DEFAULT_LAKE
     suppress: Suppress = None
     master: Annotated[str, typer.Option(help="The Spark master of local runs.")] = "local[*]"
     temporary_cluster: Annotated[

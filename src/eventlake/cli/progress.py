@@ -29,11 +29,8 @@ class ProgressLines:
         is_new, finished = stage != self._stage, 1 < total <= done
         if is_new:
             self._stage, self._stage_start = stage, now
-        if (
-            is_new
-            or (finished and not self._done)
-            or now - self._last_line_at >= LINE_INTERVAL_SECONDS
-        ):
+        is_due = now - self._last_line_at >= LINE_INTERVAL_SECONDS
+        if is_new or is_due or (finished and not self._done):
             self._last_line_at = now
             rate = _format_rate(rows, now - self._stage_start)
             line = f"{stage:<9}{_format_share(done, total)}{rate}"
