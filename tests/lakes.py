@@ -119,7 +119,7 @@ def _command(arguments: list[str], told: Path, progress: Progress | None) -> Non
         yield progress or Silent()
 
     with (
-        patch.object(main, "progress", listening),
+        patch.object(main, "show_progress", listening),
         patch.object(eventlake.services.load, "LocalRunner", Inline),
         told.with_suffix(".out").open("w") as out,
         told.with_suffix(".err").open("w") as err,

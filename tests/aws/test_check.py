@@ -94,7 +94,7 @@ def test_the_command(aws: Aws, proxy: Proxy, tmp_path: Path) -> None:
     environment = proxy.here.environ
     ran = processes.command("check", "--lake", lake, env=environment)
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.splitlines()[-1] == "all 22 well"
+    assert ran.out.splitlines()[-1] == "all 22 OK"
     with proxy.ruled(Denied("s3:DeleteObject", "segment-logs/")):
         ran = processes.command("check", "--lake", lake, env=environment)
         told = processes.command("check", "--lake", lake, "--json", env=environment)

@@ -100,5 +100,5 @@ def test_killed_before_the_bucket_had_it(
 def test_a_bucket_needs_a_spool_on_disk(aws: Aws, lake: Path) -> None:
     ran = processes.command("serve", "--source", "web", "--lake", lake, env=aws.environ)
     assert ran.code == 2
-    assert "spool is not set: s3://the-lake is no folder" in ran.err
+    assert "spool is not set: s3://the-lake is not a local folder" in ran.err
     assert "--spool" in ran.err

@@ -164,7 +164,7 @@ def test_a_container_needs_a_spool_on_disk(azure: Azure, lake: Path) -> None:
     for given in (lake, azure.root):
         ran = processes.command("serve", "--source", "web", "--lake", given, env=azure.environ)
         assert ran.code == 2
-        assert f"spool is not set: {azure.root} is no folder" in ran.err
+        assert f"spool is not set: {azure.root} is not a local folder" in ran.err
         assert "--spool" in ran.err
 
 

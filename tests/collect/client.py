@@ -1,7 +1,7 @@
-"""A client process: sends until it is told to stop, and writes down what was acknowledged.
+"""A client process: sends until the connection fails, and logs what was acknowledged.
 
-`python -m tests.collect.client URL KEY PREFIX OUT`: events whose ids begin with PREFIX, singles and
-batches by turns on several connections; an id is in OUT once its 200 has arrived.
+`python -m tests.collect.client URL KEY PREFIX OUT`: events whose ids begin with PREFIX, single
+events and batches on several connections; an id is written to OUT when its 200 has arrived.
 """
 
 import sys
@@ -15,10 +15,10 @@ CONNECTIONS = 6
 
 
 def send(url: str, key: str, prefix: str, out: Path, lock: Lock) -> None:
-    with httpx.Client(base_url=url, auth=(key, ""), timeout=5) as client, out.open("a") as book:
+    with httpx.Client(base_url=url, auth=(key, ""), timeout=5) as client, out.open("a") as log:
         for turn in count():
             ids = [f"{prefix}-{turn}-{n}" for n in range(10 if turn % 3 == 0 else 1)]
-            events = [{"type": "page", "userId": "u", "messageId": one} for one in ids]
+            events = [{"type": "page", "userId": "u", "messageId": id_} for id_ in ids]
             path, body = (
                 ("/v1/page", events[0]) if len(ids) == 1 else ("/v1/batch", {"batch": events})
             )
@@ -28,8 +28,8 @@ def send(url: str, key: str, prefix: str, out: Path, lock: Lock) -> None:
                 return
             if answer.status_code == 200:
                 with lock:
-                    book.write("".join(f"{one}\n" for one in ids))
-                    book.flush()
+                    log.write("".join(f"{id_}\n" for id_ in ids))
+                    log.flush()
 
 
 def main(url: str, key: str, prefix: str, out: str) -> None:

@@ -1,4 +1,4 @@
-"""A bad line in front of a collector: some answers are refusals, and one is lost on the way."""
+"""An unreliable proxy in front of a collector: one request is refused, one reply is lost."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,33 +11,35 @@ import httpx
 
 
 @dataclass
-class Line:
-    """Where the client connects to, and what has happened to its requests so far."""
+class FlakyProxy:
+    """The proxy's address, and the statuses that it has replied with."""
 
     target: str
     url: str = ""
-    told: list[int] = field(default_factory=list)
+    statuses: list[int] = field(default_factory=list)
 
-    def carry(self, path: str, body: bytes, headers: dict[str, str]) -> int:
-        """The first is refused, the second stored but its answer lost, the others pass."""
-        if not self.told:
+    def forward(self, path: str, body: bytes, headers: dict[str, str]) -> int:
+        """Refuse the first request, drop the reply to the second, forward the others."""
+        if not self.statuses:
             status = 429
         else:
-            kept = {k: v for k, v in headers.items() if k.lower() not in ("host", "content-length")}
-            answer = httpx.post(self.target + path, content=body, headers=kept)
-            status = 503 if len(self.told) == 1 else answer.status_code
-        self.told.append(status)
+            passed = {
+                k: v for k, v in headers.items() if k.lower() not in ("host", "content-length")
+            }
+            answer = httpx.post(self.target + path, content=body, headers=passed)
+            status = 503 if len(self.statuses) == 1 else answer.status_code
+        self.statuses.append(status)
         return status
 
 
 @contextmanager
-def flaky(target: str) -> Iterator[Line]:
-    line = Line(target)
+def flaky_proxy(target: str) -> Iterator[FlakyProxy]:
+    proxy = FlakyProxy(target)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
-            status = line.carry(self.path, body, dict(self.headers))
+            status = proxy.forward(self.path, body, dict(self.headers))
             answer = b'{"success":true}'
             self.send_response(status)
             self.send_header("retry-after", "1")
@@ -46,14 +48,14 @@ def flaky(target: str) -> Iterator[Line]:
             self.wfile.write(answer)
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+            """Print nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        line.url = f"http://127.0.0.1:{server.server_port}"
+        proxy.url = f"http://127.0.0.1:{server.server_port}"
         thread = Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield line
+            yield proxy
         finally:
             server.shutdown()
             thread.join()

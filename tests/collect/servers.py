@@ -1,4 +1,4 @@
-"""A collector as a process of its own, and what it archived."""
+"""A collector as a process, and readers of its archive."""
 
 import gzip
 import json
@@ -39,14 +39,14 @@ class Server:
         self.process.wait(10)
 
     def stop(self) -> int:
-        """SIGTERM, and the exit code."""
+        """Send SIGTERM and return the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(30)
 
 
 @contextmanager
 def serving(lake: Path, *options: str, key: str | None = KEY) -> Iterator[Server]:
-    """A collector on a free port, ended with the block whatever happens in it."""
+    """Run a collector on a free port until the end of the block."""
     command = [sys.executable, "-m", "eventlake.cli.main", "serve", "--source", "web"]
     command += ["--lake", str(lake), "--port", "0", *options]
     environment = {**os.environ, **({"EVENTLAKE_WRITE_KEY": key} if key else {})}
@@ -69,7 +69,7 @@ def serving(lake: Path, *options: str, key: str | None = KEY) -> Iterator[Server
 
 @contextmanager
 def file_limit(files: int) -> Iterator[None]:
-    """A smaller file limit for the processes that are started meanwhile."""
+    """Set a smaller file limit for processes that are started in the block."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
     try:
@@ -79,7 +79,7 @@ def file_limit(files: int) -> Iterator[None]:
 
 
 def archived(lake: Path, pattern: str = "*/*.gz") -> list[dict[str, Any]]:
-    """Every event in the archive of the source, a file at a time."""
+    """Return all events in the archive of the source."""
     files = sorted((lake / "segment-logs" / "web").glob(pattern))
     return [json.loads(line) for file in files for line in gzip.open(file).read().splitlines()]
 
@@ -89,7 +89,7 @@ def rejected(lake: Path) -> list[dict[str, Any]]:
 
 
 def spooled(lake: Path) -> list[Path]:
-    """The segments that are not in the archive."""
+    """Return the segments that are not in the archive."""
     return sorted((lake / "segment-logs" / "web" / ".spool").rglob("*.open"))
 
 

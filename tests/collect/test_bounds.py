@@ -1,4 +1,4 @@
-"""What clients send without a key is bounded: headers, connections, bodies, time."""
+"""Limits of what clients can use without a key: headers, connections, bodies, time."""
 
 import json
 import socket
@@ -11,7 +11,7 @@ import httpx
 import psutil
 import pytest
 
-from eventlake.collect.limits import DEFAULTS, MAX_BODY
+from eventlake.collect.limits import DEFAULTS, MAX_BODY_BYTES
 from tests.collect.servers import Server, event, file_limit, serving
 from tests.collect.sockets import ask, connect, connections, is_closed, post, send, status
 
@@ -26,7 +26,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-def grown_mb(server: Server, before: int) -> float:
+def growth_mb(server: Server, before: int) -> float:
     return (psutil.Process(server.process.pid).memory_info().rss - before) / 1e6
 
 
@@ -64,7 +64,7 @@ def test_a_header_without_end_is_refused(
 ) -> None:
     before = rss(server)
     assert status(ask(server, start, *[piece] * 100)) == answer
-    assert grown_mb(server, before) < 8
+    assert growth_mb(server, before) < 8
     assert httpx.get(f"{server.url}/health", timeout=1).status_code == 200
 
 
@@ -96,7 +96,7 @@ def test_many_incomplete_headers_are_bounded_together(server: Server) -> None:
         for client in clients:
             send(client, START + b"x-one: " + b"a" * 60_000)
         assert server.post("/v1/track", event(4)).status_code == 200
-        assert grown_mb(server, before) < 40
+        assert growth_mb(server, before) < 40
         # The oldest are closed, the youngest are left alone.
         assert is_closed(clients[0], 1)
         assert not is_closed(clients[-1], 0.1)
@@ -111,13 +111,13 @@ def test_many_pipelined_requests_are_bounded(server: Server) -> None:
                 client.send(START.replace(b"health", b"openapi.json") + b"\r\n")
                 client.send((START + b"\r\n") * 60_000)
         for _ in range(20):
-            peak = max(peak, grown_mb(server, before))
+            peak = max(peak, growth_mb(server, before))
             assert server.post("/v1/track", event(4)).status_code == 200
     assert peak < 60
 
 
 def test_connections_without_a_key_do_not_crowd_out_senders(server: Server) -> None:
-    """Bodies that are announced cost nothing, and those that come without a key have a share."""
+    """Announced bodies cost no memory, and bodies without a key share a part of the budget."""
     announced = b"POST /v1/track HTTP/1.1\r\nhost: x\r\ncontent-length: 511000\r\n\r\n"
     with connections(server, 100) as clients:
         for client in clients:
@@ -129,7 +129,7 @@ def test_connections_without_a_key_do_not_crowd_out_senders(server: Server) -> N
         for number in range(50):
             assert server.post("/v1/track", event(number)).status_code == 200
         assert server.post("/v1/batch", {"batch": [{"type": "page"}] * 2_500}).status_code == 200
-    assert DEFAULTS.keyless_bytes < 100 * MAX_BODY
+    assert DEFAULTS.keyless_bytes < 100 * MAX_BODY_BYTES
     refused = server.metrics()
     assert refused['responses_total{status="429"}'] > 0
 

@@ -1,4 +1,4 @@
-"""Segment's own SDKs send every call to a running collector; what they were told arrives."""
+"""Segment's own SDKs send every call to a running collector; all of it is archived."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ from eventlake.cli.main import main
 from eventlake.model.types import timestamp
 from eventlake.services.read import open_lake
 from tests import npm
-from tests.collect.flaky import flaky
+from tests.collect.flaky import flaky_proxy
 from tests.collect.servers import KEY, archived, serving
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +35,7 @@ def call(kind: str, **more: Any) -> dict[str, Any]:
 CALLS = [
     call("track", event="Order Completed", properties={"total": 12.5, "n": 3, "tags": ["a", "ü"]}),
     call("identify", traits={"email": "ada@example.com", "address": {"city": "Wien"}}),
-    # The Node SDK repeats name and category in the properties, so that all are told to.
+    # The Node SDK copies name and category into the properties, so all calls have them there.
     call("page", **HOME, properties={**HOME, "path": "/", "ok": True}),
     call("screen", **HOME, properties={**HOME, "width": 320}),
     call("group", groupId="group-1", traits={"plan": "Enterprise", "seats": 5}),
@@ -56,29 +56,29 @@ def packages() -> Path:
     return npm.packages("Segment's SDK for JavaScript", *PACKAGES)
 
 
-def run(command: list[str], calls: Path, wanted: list[dict[str, Any]]) -> None:
-    calls.write_text(json.dumps(wanted))
+def run(command: list[str], calls: Path, expected: list[dict[str, Any]]) -> None:
+    calls.write_text(json.dumps(expected))
     done = subprocess.run(command, check=False, capture_output=True, cwd=ROOT, timeout=60)
     assert done.returncode == 0, done.stderr.decode()
 
 
 @pytest.fixture(params=["python", "python-gzip", "node"])
 def send(request: pytest.FixtureRequest, tmp_path: Path) -> Send:
-    """Lets an SDK make calls against a URL, and returns when it says that all are delivered."""
+    """A function that sends calls with an SDK and returns when all are delivered."""
     calls = tmp_path / "calls.json"
 
-    def python(url: str, wanted: list[dict[str, Any]]) -> None:
+    def python(url: str, expected: list[dict[str, Any]]) -> None:
         how = request.param.rpartition("-")[2]
         script = [sys.executable, "-m", "tests.collect.sdk_python", url, KEY, str(calls), how]
-        run(script, calls, wanted)
+        run(script, calls, expected)
 
     if request.param != "node":
         return python
     folder = request.getfixturevalue("packages")
 
-    def node(url: str, wanted: list[dict[str, Any]]) -> None:
+    def node(url: str, expected: list[dict[str, Any]]) -> None:
         script = [str(ROOT / "tests/collect/sdk_node.js"), url, KEY, str(calls), str(folder)]
-        run(["node", *script], calls, wanted)
+        run(["node", *script], calls, expected)
 
     return node
 
@@ -90,13 +90,13 @@ def test_every_call_arrives_field_by_field(send: Send, tmp_path: Path) -> None:
         assert server.metrics()["accepted_total"] == len(CALLS)
         assert server.stop() == 0
     events = {event["type"]: event for event in archived(lake)}
-    for wanted in CALLS:
-        check_event(events[wanted["type"]], wanted)
+    for expected in CALLS:
+        check_event(events[expected["type"]], expected)
 
 
-def check_event(event: dict[str, Any], wanted: dict[str, Any]) -> None:
-    for name in wanted.keys() - {"timestamp", "context", "integrations"}:
-        assert event[name] == wanted[name], name
+def check_event(event: dict[str, Any], expected: dict[str, Any]) -> None:
+    for name in expected.keys() - {"timestamp", "context", "integrations"}:
+        assert event[name] == expected[name], name
     assert event["context"].items() >= CONTEXT.items()
     assert "library" in event["context"]
     assert event["integrations"]["All"] is True
@@ -107,7 +107,7 @@ def check_event(event: dict[str, Any], wanted: dict[str, Any]) -> None:
 
 
 def check_times(event: dict[str, Any]) -> None:
-    """The client's clock is ours, so that the corrected time is about what it said."""
+    """Check the times; client and collector have the same clock here."""
     original, sent = timestamp(event["originalTimestamp"]), timestamp(event["sentAt"])
     received, when = timestamp(event["receivedAt"]), timestamp(event["timestamp"])
     assert original == timestamp(WHEN)
@@ -119,19 +119,19 @@ def check_times(event: dict[str, Any]) -> None:
 
 def test_batches_and_retries_lose_nothing(send: Send, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
-    with serving(lake) as server, flaky(server.url) as line:
-        send(line.url, many(12))
-        assert line.told[:2] == [429, 503]
+    with serving(lake) as server, flaky_proxy(server.url) as proxy:
+        send(proxy.url, many(12))
+        assert proxy.statuses[:2] == [429, 503]
         assert server.stop() == 0
     events = archived(lake)
     assert {event["properties"]["number"] for event in events} == set(range(12))
-    # What was sent again has its id again: the lake's de-duplication needs nothing else.
+    # Retried events have the same id, which is all that de-duplication needs.
     assert len({event["messageId"] for event in events}) == 12
     assert len(events) > 12
 
 
 @pytest.mark.parametrize("strategy", ["standard", "batching"])
-def test_the_browsers_library_on_a_page(strategy: str, packages: Path, tmp_path: Path) -> None:
+def test_calls_of_the_browser_library_arrive(strategy: str, packages: Path, tmp_path: Path) -> None:
     lake, script = tmp_path / "lake", str(ROOT / "tests/collect/sdk_browser.mjs")
     with serving(lake) as server:
         host = server.url.removeprefix("http://")

@@ -1,4 +1,4 @@
-"""A disk that is full: nothing is acknowledged that is not on it, and it mends itself."""
+"""A full disk: only stored events are acknowledged, and the collector recovers."""
 
 import resource
 import subprocess
@@ -13,7 +13,7 @@ from tests.collect.test_serve import wait_until
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one megabyte; only root can have it."""
+    """A file system of one megabyte; mounting it needs root."""
     place = tmp_path / "disk"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]

@@ -1,4 +1,4 @@
-"""The API under fire: requests made from its own description, good and bad."""
+"""Fuzzing: valid and invalid requests generated from the OpenAPI description."""
 
 import subprocess
 import sys

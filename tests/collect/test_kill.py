@@ -22,8 +22,10 @@ def client(url: str, prefix: str, out: Path) -> "subprocess.Popen[bytes]":
 
 
 def kill_under_load(lake: Path, out: Path, turn: int) -> None:
-    """Start, let a client send, kill at a random moment; small segments, so that some are sealed
-    while it happens."""
+    """Start a collector, let a client send, and kill the collector at a random moment.
+
+    Segments are small, so that some are sealed meanwhile.
+    """
     with serving(lake, "--seal-mb", "0.05", "--seal-seconds", "0.3") as server:
         sender = client(server.url, f"round{turn}", out)
         try:
@@ -52,7 +54,7 @@ def test_every_acknowledged_event_is_in_the_lake_exactly_once(tmp_path: Path) ->
     lake, out = tmp_path / "lake", tmp_path / "acknowledged"
     for turn in range(ROUNDS):
         kill_under_load(lake, out, turn)
-    assert spooled(lake), "each kill left something to recover, or the test proves nothing"
+    assert spooled(lake), "the kills left nothing to recover, so the test proves nothing"
     acknowledged = set(out.read_text().split())
     with serving(lake) as server:
         again = [{"type": "page", "userId": "u", "messageId": one} for one in acknowledged]
@@ -76,18 +78,18 @@ def test_a_kill_between_archive_and_spool_archives_nothing_twice(tmp_path: Path)
         server.post("/v1/page", {"userId": "u", "messageId": "once"})
         server.kill()
     (segment,) = spooled(lake)
-    kept = segment.read_bytes()
+    content = segment.read_bytes()
     with serving(lake) as server:
         assert server.stop() == 0
     segment.parent.mkdir(parents=True)
-    segment.write_bytes(kept)  # as if the kill had come before the segment was removed
+    segment.write_bytes(content)  # as if the kill had come before the segment was removed
     with serving(lake) as server:
         assert server.stop() == 0
     assert Counter(event["messageId"] for event in archived(lake)) == {"once": 1}
     assert not spooled(lake)
 
 
-def test_a_torn_line_is_cut_away_and_the_rest_lands(tmp_path: Path) -> None:
+def test_an_incomplete_line_is_removed_and_the_rest_archived(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     with serving(lake) as server:
         server.post("/v1/page", {"userId": "u", "messageId": "whole"})

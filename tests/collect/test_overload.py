@@ -6,22 +6,22 @@ from pathlib import Path
 
 import psutil
 
-from eventlake.collect.limits import DEFAULTS, MAX_BODY
+from eventlake.collect.limits import DEFAULTS, MAX_BODY_BYTES
 from tests.collect.servers import Server, event, serving
 from tests.collect.sockets import BASIC, connections, send
 from tests.collect.test_serve import wait_until
 
-HEAD = b"POST /v1/b HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n%s\r\n" % (MAX_BODY, BASIC)
-CLIENTS = 4 * DEFAULTS.inflight_bytes // MAX_BODY
-"""Four times what may be held."""
+HEAD = b"POST /v1/b HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n%s\r\n" % (MAX_BODY_BYTES, BASIC)
+CLIENTS = 4 * DEFAULTS.inflight_bytes // MAX_BODY_BYTES
+"""As many as fill the budget four times."""
 
 
 @contextmanager
 def unfinished(server: Server) -> Iterator[None]:
-    """Many large requests with a key at once, none of which comes to its end."""
+    """Open many large requests with a key, and finish none of them."""
     with connections(server, CLIENTS) as clients:
         for client in clients:
-            send(client, HEAD + b" " * (MAX_BODY - 1))
+            send(client, HEAD + b" " * (MAX_BODY_BYTES - 1))
         yield
 
 

@@ -11,9 +11,9 @@ import httpx
 from tests.collect.servers import KEY, archived, event, rejected, serving, spooled
 
 
-def wait_until(true: Callable[[], bool], seconds: float = 8.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 8.0) -> None:
     until = time.monotonic() + seconds
-    while not true():
+    while not condition():
         assert time.monotonic() < until
         time.sleep(0.05)
 
@@ -33,7 +33,7 @@ def test_sigterm_drains_seals_and_exits_with_0(tmp_path: Path) -> None:
     assert int(day.name) % 86_400_000 == 0
 
 
-def test_a_request_that_is_on_its_way_is_answered_before_the_end(tmp_path: Path) -> None:
+def test_a_request_in_progress_is_answered_before_the_exit(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     body = json.dumps(event(1)).encode()
     with serving(lake) as server:
@@ -67,13 +67,13 @@ def test_the_spool_is_sealed_by_size(tmp_path: Path) -> None:
         wait_until(lambda: len(archived(lake)) == 2)
 
 
-def test_an_archive_out_of_reach_is_tried_until_it_is_back(tmp_path: Path) -> None:
+def test_an_unreachable_archive_is_retried_until_it_is_back(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     with serving(lake, "--seal-seconds", "0.2") as server:
         days = lake / "segment-logs/web"
         blocks = [days / str(today() + 86_400_000 * n) for n in (0, 1)]  # it may be midnight
         for block in blocks:
-            block.touch()  # where the archive's folder should be
+            block.touch()  # a file where the archive needs a folder
         assert server.post("/v1/track", event(1)).status_code == 200
         wait_until(lambda: server.metrics()["troubles_total"] > 1)
         assert server.metrics()["archive_lag_seconds"] > 0.2
@@ -104,7 +104,7 @@ def test_two_collectors_share_an_archive(tmp_path: Path) -> None:
     assert sorted(one["messageId"] for one in archived(lake)) == [f"m{n}" for n in range(10)]
 
 
-def test_a_made_key_stays_and_a_source_can_be_disabled(tmp_path: Path) -> None:
+def test_a_generated_key_is_reused_and_a_source_can_be_disabled(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     file = lake / "segment-logs/web/.spool/source.json"
     with serving(lake, key=None) as server:
@@ -122,12 +122,12 @@ def test_a_made_key_stays_and_a_source_can_be_disabled(tmp_path: Path) -> None:
         assert server.post("/v1/track", event(3), key=key).json()["code"] == "source_disabled"
 
 
-def test_suppressed_people_are_dropped_at_the_door(tmp_path: Path) -> None:
-    lake, people = tmp_path / "lake", tmp_path / "people.txt"
-    people.write_text("u\n")
-    with serving(lake, "--suppress", str(people)) as server:
+def test_events_of_suppressed_users_are_dropped(tmp_path: Path) -> None:
+    lake, users = tmp_path / "lake", tmp_path / "users.txt"
+    users.write_text("u\n")
+    with serving(lake, "--suppress", str(users)) as server:
         assert server.post("/v1/track", event(1)).status_code == 200
-        people.write_text("u\nv\n")
+        users.write_text("u\nv\n")
         time.sleep(1.3)
         assert server.post("/v1/track", event(2, userId="v")).status_code == 200
         assert server.post("/v1/track", event(3, userId="w")).status_code == 200
@@ -136,7 +136,7 @@ def test_suppressed_people_are_dropped_at_the_door(tmp_path: Path) -> None:
     assert [one["messageId"] for one in archived(lake)] == ["m3"]
 
 
-def test_bodies_of_every_kind_and_the_key_nowhere(tmp_path: Path) -> None:
+def test_every_kind_of_body_is_stored_without_the_key(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     beacon = json.dumps({**event(2), "writeKey": KEY})
     packed = gzip.compress(json.dumps({"batch": [{"type": "track", **event(3)}, 5]}).encode())
@@ -157,7 +157,7 @@ def test_bodies_of_every_kind_and_the_key_nowhere(tmp_path: Path) -> None:
     assert all(KEY.encode() not in data for data in [*written, *unpacked, log.encode()])
 
 
-def test_behind_a_proxy_a_browser_has_its_own_address(tmp_path: Path) -> None:
+def test_behind_a_proxy_the_forwarded_address_is_stored(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     with serving(lake) as server:
         headers = {"origin": "https://shop.example", "x-forwarded-for": "203.0.113.9"}
@@ -166,7 +166,7 @@ def test_behind_a_proxy_a_browser_has_its_own_address(tmp_path: Path) -> None:
     assert archived(lake)[0]["context"] == {"ip": "203.0.113.9"}
 
 
-def test_a_port_in_use_is_said(tmp_path: Path) -> None:
+def test_a_port_in_use_is_a_usage_error(tmp_path: Path) -> None:
     from eventlake.cli.main import main
 
     with serving(tmp_path / "lake") as server:
@@ -175,7 +175,7 @@ def test_a_port_in_use_is_said(tmp_path: Path) -> None:
         assert main(["serve", "--source", "web", "--lake", lake, "--port", port]) == 2
 
 
-def test_a_load_of_the_whole_folder_sees_only_sealed_files(tmp_path: Path) -> None:
+def test_a_load_of_the_whole_lake_finds_only_sealed_files(tmp_path: Path) -> None:
     from eventlake.archive import find
 
     lake = tmp_path / "lake"
@@ -186,8 +186,8 @@ def test_a_load_of_the_whole_folder_sees_only_sealed_files(tmp_path: Path) -> No
     with serving(lake) as server:
         server.post("/v1/track", event(2))
         server.post("/v1/track", {"bad": 1})
-        found = find([lake])
+        files = find([lake])
         server.kill()
-    names = [one.uri.rpartition("/segment-logs/web/")[2] for one in found.inputs]
+    names = [one.uri.rpartition("/segment-logs/web/")[2] for one in files.inputs]
     assert len(names) == 1
     assert not names[0].startswith(".")

@@ -1,4 +1,4 @@
-"""A client that would rather speak another protocol is answered in HTTP/1.1, its event stored."""
+"""Requests that ask for a protocol upgrade are answered in HTTP/1.1, and their events stored."""
 
 import json
 import shutil
@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.collect.servers import KEY, Server, archived, event, serving
-from tests.collect.sockets import ask, connect, post, read_answer, send, status
+from tests.collect.sockets import ask, connect, post, read_reply, send, status
 
 H2C = (b"upgrade: h2c", b"connection: Upgrade, HTTP2-Settings", b"http2-settings: AAMAAABkAAQCAAAA")
 WEBSOCKET = (
@@ -104,5 +104,5 @@ def test_expect_continue(tmp_path: Path) -> None:
         send(client, head + b"\r\n\r\n")
         assert client.recv(100).startswith(b"HTTP/1.1 100 Continue")
         send(client, rest)
-        assert status(read_answer(client)) == 200
+        assert status(read_reply(client)) == 200
         assert httpx.get(f"{server.url}/health").status_code == 200

@@ -72,7 +72,7 @@ def without_spark(tmp_path: Path, *arguments: object) -> Ran:
 def test_sample_says_what_it_made(shop: Shop) -> None:
     assert shop.sampled.code == 0
     assert re.fullmatch(
-        r"2 files of .* kB: 2,000 events, 40 sent again, 20 lines that are no events\n",
+        r"2 files of .* kB: 2,000 events, 40 duplicates, 20 invalid lines\n",
         shop.sampled.out,
     )
 
@@ -154,8 +154,7 @@ def test_verify(shop: Shop) -> None:
     ran = shop.ask("verify", "--source", "web")
     assert ran.code == 0
     assert ran.out == (
-        "2 files with 2,060 lines read again: 2,000 rows expected, 2,000 found in 12 tables:"
-        " all is well\n"
+        "2 files with 2,060 lines read again: 2,000 rows expected, 2,000 found in 12 tables: OK\n"
     )
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from eventlake.cli.reference import commands
+from eventlake.cli.reference import list_commands
 from eventlake.errors import EventLakeError
 from eventlake.model.lake import KINDS
 from eventlake.model.settings import SourceSettings
@@ -125,7 +125,7 @@ def verb(command: str) -> str:
 
 OPTIONS = {
     command.name: {name for option in command.params for name in option.opts} | {"--help"}
-    for command in commands()
+    for command in list_commands()
 }
 
 

@@ -20,8 +20,8 @@ from pydantic import Field
 from eventlake.cli import reference, show
 from eventlake.cli.main import main
 from eventlake.cli.options import SourceOptions
-from eventlake.cli.progress import Lines
-from eventlake.cli.rows import csv_lines, json_lines, unique
+from eventlake.cli.progress import ProgressLines
+from eventlake.cli.rows import csv_lines, json_lines, number_duplicates
 from eventlake.errors import Conflict, InvalidSettings
 from eventlake.model.commit import Counts, DataFile, TableCommit
 from eventlake.model.naming import Call, Naming
@@ -138,7 +138,7 @@ def test_the_commands_are_those_of_the_docs(run: Run) -> None:
 
 
 def test_every_command_has_json() -> None:
-    for command in reference.commands():
+    for command in reference.list_commands():
         assert "--json" in [name for option in command.params for name in option.opts], command.name
 
 
@@ -182,13 +182,13 @@ def test_with_json_a_failure_is_an_object_too(run: Run, api: FakeApi) -> None:
     assert ran.err == f"error: {message} (EventLake.Conflict)\n"
 
 
-def test_an_unforeseen_failure_names_the_file_with_its_trace(run: Run, api: FakeApi) -> None:
+def test_an_unexpected_error_names_the_file_with_its_trace(run: Run, api: FakeApi) -> None:
     api.raises = KeyError("oh")
     ran = run("tables")
     assert (ran.code, ran.out) == (1, "")
     assert "Traceback" not in ran.err
-    assert ran.err.startswith("error: something unforeseen went wrong (KeyError); the details are")
-    log = Path(ran.err.split("are in ")[1].split(" (EventLake")[0])
+    assert ran.err.startswith("error: unexpected error (KeyError); the traceback is")
+    log = Path(ran.err.split("is in ")[1].split(" (EventLake")[0])
     assert "KeyError: 'oh'" in log.read_text()
     log.unlink()
 
@@ -197,7 +197,7 @@ def test_a_file_missing_inside_the_lake_is_not_the_users_mistake(run: Run, api: 
     api.raises = FileNotFoundError(2, "No such file", "lake/segment-data/x")
     ran = run("tables")
     assert ran.code == 1
-    Path(ran.err.split("are in ")[1].split(" (EventLake")[0]).unlink()
+    Path(ran.err.split("is in ")[1].split(" (EventLake")[0]).unlink()
 
 
 def test_a_path_of_the_user_that_cannot_be_is_2(run: Run, tmp_path: Path) -> None:
@@ -217,14 +217,14 @@ def test_an_empty_path_is_2(run: Run) -> None:
         assert "an empty path: is a variable unset?" in ran.err
 
 
-def test_an_unforeseen_failure_without_a_folder_for_its_trace(
+def test_an_unexpected_error_without_a_folder_for_its_trace(
     run: Run, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/nowhere/at/all")
     api.raises = KeyError("oh")
     ran = run("tables")
     assert (ran.code, ran.out) == (1, "")
-    assert "no file, as none could be written (No such file or directory: set TMPDIR)" in ran.err
+    assert "its traceback could not be saved (No such file or directory: set TMPDIR)" in ran.err
 
 
 def test_no_permission_is_told_as_such(run: Run, api: FakeApi) -> None:
@@ -244,12 +244,12 @@ def test_an_interrupt_ends_with_130_and_one_line(run: Run, api: FakeApi) -> None
 
 
 @pytest.mark.parametrize("lines", [1, 100_000])
-def test_a_reader_that_goes_away_is_no_failure_to_complain_about(lines: int) -> None:
+def test_a_closed_pipe_is_not_reported_as_an_error(lines: int) -> None:
     code = f"""if True:
         import sys
         from eventlake.cli import show
-        from eventlake.cli.failures import guarded
-        sys.exit(guarded(lambda: [show.write("line") for _ in range({lines})], []))
+        from eventlake.cli.failures import run_command
+        sys.exit(run_command(lambda: [show.print_line("line") for _ in range({lines})], []))
     """
     reader, writer = os.pipe()
     os.close(reader)
@@ -377,7 +377,8 @@ def test_load_as_json_is_the_whole_result(run: Run, api: FakeApi) -> None:
 
 def test_books_that_do_not_balance_are_shown_so() -> None:
     assert (
-        show.balance(Counts(received=3, landed=1, skipped=1)) == "received 3 ≠ landed 1 + skipped 1"
+        show.format_balance(Counts(received=3, landed=1, skipped=1))
+        == "received 3 ≠ landed 1 + skipped 1"
     )
 
 
@@ -386,7 +387,7 @@ def test_books_that_do_not_balance_are_shown_so() -> None:
 
 def test_plain_progress_is_a_line_at_the_ends_and_now_and_then() -> None:
     out, now = StringIO(), iter([0.0, 1.0, 2.0, 7.0, 10.0, 10.5, 20.0])
-    lines = Lines(out, clock=lambda: next(now))
+    lines = ProgressLines(out, clock=lambda: next(now))
     lines.step("plan", 0, 0, 0)
     for done in (0, 1, 2, 4, 4):
         lines.step("read", done, 4, done * 1000)
@@ -404,13 +405,13 @@ def test_live_progress_has_a_bar_for_each_stage() -> None:
     from rich.console import Console
     from rich.progress import Progress
 
-    from eventlake.cli.progress import Live, RowsColumn
+    from eventlake.cli.progress import ProgressBars, RowsColumn
 
     out = StringIO()
     with Progress(
         "{task.description}", RowsColumn(), console=Console(file=out, force_terminal=True)
     ) as bars:
-        live = Live(bars)
+        live = ProgressBars(bars)
         live.step("plan", 0, 0, 0)
         live.step("read", 1, 2, 1234)
         assert [(task.description, task.finished) for task in bars.tasks] == [
@@ -563,7 +564,7 @@ def test_json_lines_are_exact() -> None:
 
 
 def test_columns_with_one_name_keep_their_values() -> None:
-    assert unique(["n", "n", "n_2", "n"]) == ["n", "n_2", "n_2_2", "n_3"]
+    assert number_duplicates(["n", "n", "n_2", "n"]) == ["n", "n_2", "n_2_2", "n_3"]
     twice = pa.table([pa.array([1]), pa.array([2])], names=["n", "n"])
     assert list(json_lines(twice)) == ['{"n":1,"n_2":2}']
     assert list(csv_lines(twice)) == ["n,n", "1,2"]
@@ -595,8 +596,8 @@ def test_a_table_for_the_eye_ends_somewhere(run: Run, api: FakeApi) -> None:
 def test_rows_wider_than_the_screen_stand_below_each_other(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(show, "console", lambda: show.Console(width=40, markup=False))
-    show.query_answer(ANSWER, show.Form.TABLE)
+    monkeypatch.setattr(show, "make_console", lambda: show.Console(width=40, markup=False))
+    show.query_result(ANSWER, show.OutputFormat.TABLE)
     out = capsys.readouterr().out
     assert "row 1\n" in out
     assert ["price", "19.990000"] in words(out)
@@ -622,7 +623,7 @@ def test_sample_writes_files_and_says_what(run: Run, tmp_path: Path) -> None:
     assert (ran.value["events"], ran.value["bad"], ran.value["duplicates"]) == (200, 10, 2)
     assert len(list(tmp_path.iterdir())) == ran.value["files"] == 2
     again = run(*asked, "--out", str(tmp_path))
-    assert "200 events, 2 sent again, 10 lines that are no events\n" in again.out
+    assert "200 events, 2 duplicates, 10 invalid lines\n" in again.out
     assert "200/200" in again.err
 
 
@@ -670,7 +671,7 @@ def test_verify_ends_with_1_when_something_is_wrong(
 
 def test_sizes_are_readable() -> None:
     sizes = [0, 999, 1000, 1_500_000, 2_000_000_000, 3 * 10**15]
-    assert [show.bytes_text(n) for n in sizes] == [
+    assert [show.format_bytes(n) for n in sizes] == [
         "0 B",
         "999 B",
         "1.0 kB",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from eventlake.cli.main import main
-from eventlake.collect.source import settings_for
+from eventlake.collect.source import resolve_settings
 from eventlake.errors import InvalidSettings
 from eventlake.model.settings import source_settings
 from eventlake.services import load as api
@@ -72,7 +72,7 @@ def sync(lake: Path, source: str, **changes: object) -> Any:
 
 READS: dict[str, Callable[[Path, str], Any]] = {
     "sync": sync,
-    "serve": lambda lake, source: settings_for(Disk(str(lake)), source),
+    "serve": lambda lake, source: resolve_settings(Disk(str(lake)), source),
     "reports": lambda lake, source: open_lake(lake).reports(source),
     "quarantine": lambda lake, source: open_lake(lake).quarantine(source),
     "verify": lambda lake, source: verify(Place(*Disk(str(lake)).filesystem()), source),
@@ -101,7 +101,7 @@ def test_an_id_means_one_source(namesakes: Path) -> None:
 def test_an_id_goes_before_a_slug(tmp_path: Path, namesakes: Path) -> None:
     own = source_settings(source="id1", source_id="id3")
     lakes.load([log(tmp_path, "3")], namesakes, settings=own)
-    assert settings_for(Disk(str(namesakes)), "id1").source_id == "id1"
+    assert resolve_settings(Disk(str(namesakes)), "id1").source_id == "id1"
 
 
 def test_an_id_with_another_slug_is_refused(namesakes: Path) -> None:
@@ -203,7 +203,7 @@ def test_an_odd_argument_is_a_mistake_of_the_user(
         given = [word.replace("ODD", odd) for word in command]
         code = main([*given, "--lake", str(lake)])
         said = capsys.readouterr()
-        assert "unforeseen" not in said.err, (odd, said.err)
+        assert "unexpected error" not in said.err, (odd, said.err)
         if code:
             assert code == 2, (odd, said.err)
             assert "InvalidSettings" in said.err or "Usage" in said.err, (odd, said.err)

@@ -1,4 +1,4 @@
-"""How a command ends: an exit code and at most one line on stderr, never a stack trace."""
+"""Exit codes and error messages: at most one line on stderr, never a stack trace."""
 
 import os
 import sys
@@ -10,11 +10,14 @@ from eventlake.errors import EventLakeError, InsufficientPermissions, Internal, 
 
 FINISHED, FAILED, USAGE, PARTIAL, INTERRUPTED = 0, 1, 2, 3, 130
 
-_WRONG_PATH = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
+_PATH_ERRORS = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 
 
-def guarded(command: Callable[[], object], arguments: Sequence[str]) -> int:
-    """Run a command and return its exit code."""
+def run_command(command: Callable[[], object], arguments: Sequence[str]) -> int:
+    """Run a command, print its error to stderr, and return the exit code.
+
+    With `--json` among the arguments, an error is printed to stdout as JSON too.
+    """
     try:
         code = _exit_code(command)
     except KeyboardInterrupt:
@@ -25,10 +28,12 @@ def guarded(command: Callable[[], object], arguments: Sequence[str]) -> int:
         if _was_interrupted(problem):
             code = INTERRUPTED
         else:
-            code = _fail(_known(problem, arguments), as_json="--json" in arguments)
+            code = _print_error(
+                _to_eventlake_error(problem, arguments), as_json="--json" in arguments
+            )
     if code == INTERRUPTED:
         sys.stderr.write("interrupted; run the same command again to finish\n")
-    return FAILED if _pipe_is_broken() else code
+    return FAILED if _flush_fails() else code
 
 
 def _exit_code(command: Callable[[], object]) -> int:
@@ -39,7 +44,8 @@ def _exit_code(command: Callable[[], object]) -> int:
     return FINISHED
 
 
-def _fail(problem: EventLakeError, *, as_json: bool) -> int:
+def _print_error(problem: EventLakeError, *, as_json: bool) -> int:
+    """Print an error and return the exit code."""
     message = " ".join(str(problem).split())
     sys.stderr.write(f"error: {message} ({problem.code})\n")
     if as_json:
@@ -49,43 +55,41 @@ def _fail(problem: EventLakeError, *, as_json: bool) -> int:
     return USAGE if isinstance(problem, InvalidSettings) else FAILED
 
 
-def _known(problem: Exception, arguments: Sequence[str]) -> EventLakeError:
-    """The failure as one of ours; an unforeseen one leaves its trace in a file."""
+def _to_eventlake_error(problem: Exception, arguments: Sequence[str]) -> EventLakeError:
+    """Return an exception as EventLakeError; the traceback of an unexpected one goes to a file."""
     if isinstance(problem, EventLakeError):
         return problem
     if isinstance(problem, PermissionError):
         return InsufficientPermissions(f"{problem.strerror}: {problem.filename}")
-    if isinstance(problem, _WRONG_PATH) and _was_given(str(problem.filename), arguments):
+    if isinstance(problem, _PATH_ERRORS) and _is_argument(str(problem.filename), arguments):
         return InvalidSettings(f"{problem.strerror}: {problem.filename}")
-    return Internal(
-        f"something unforeseen went wrong ({type(problem).__name__});"
-        f" the details are in {_write_trace(problem)}"
-    )
+    return Internal(f"unexpected error ({type(problem).__name__}); {_save_traceback(problem)}")
 
 
 def _was_interrupted(problem: BaseException | None) -> bool:
-    """Whether an interrupt is behind it: py4j answers one that comes in a call with an error."""
+    """Return whether an interrupt caused the exception: py4j turns one into its own error."""
     while problem is not None and not isinstance(problem, KeyboardInterrupt):
         problem = problem.__cause__ or problem.__context__
     return problem is not None
 
 
-def _was_given(path: str, arguments: Sequence[str]) -> bool:
-    """Whether a path is the user's own, or a folder on the way to it."""
+def _is_argument(path: str, arguments: Sequence[str]) -> bool:
+    """Return whether a path is an argument of the command, or a parent of one."""
     return any(argument.startswith(path) for argument in arguments)
 
 
-def _write_trace(problem: Exception) -> str:
+def _save_traceback(problem: Exception) -> str:
+    """Write the traceback to a temporary file, and return a text that names it."""
     try:
         with NamedTemporaryFile("w", prefix="eventlake-", suffix=".log", delete=False) as log:
             log.writelines(traceback.format_exception(problem))
-    except OSError as unwritable:
-        return f"no file, as none could be written ({unwritable.strerror}: set TMPDIR)"
-    return log.name
+    except OSError as os_error:
+        return f"its traceback could not be saved ({os_error.strerror}: set TMPDIR)"
+    return f"the traceback is in {log.name}"
 
 
-def _pipe_is_broken() -> bool:
-    """Flush now: Python would complain about a reader that has gone at exit."""
+def _flush_fails() -> bool:
+    """Flush stdout and return whether its reader has gone; Python would print an error at exit."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

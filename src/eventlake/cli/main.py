@@ -1,6 +1,6 @@
-"""The command line: thin shells over the Python API.
+"""The commands, as a thin layer over the Python API.
 
-Whatever is slow to import is imported by the command that needs it, so that --help is instant.
+Modules that are slow to import are imported by the command that needs them, so --help is fast.
 """
 
 import logging
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from eventlake.cli import show
-from eventlake.cli.failures import FAILED, FINISHED, PARTIAL, guarded
+from eventlake.cli.failures import FAILED, FINISHED, PARTIAL, run_command
 from eventlake.cli.options import (
-    LAKE,
+    DEFAULT_LAKE,
     AsJson,
     CollectOptions,
     LakeRoot,
@@ -22,10 +22,10 @@ from eventlake.cli.options import (
     SampleOptions,
     Source,
     SourceOptions,
-    gathered,
+    expand_option_groups,
 )
-from eventlake.cli.progress import progress
-from eventlake.cli.rows import Form, objects_of, records, to_json
+from eventlake.cli.progress import show_progress
+from eventlake.cli.rows import OutputFormat, decode_rows, iterate_objects, to_json
 
 if TYPE_CHECKING:
     from eventlake.services.load import LoadResult
@@ -43,59 +43,60 @@ app = typer.Typer(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is for the caller to pass on."""
-    # py4j logs an interrupt with its trace, and would set up a handler that prints it.
+    """Run one command and return its exit code; `arguments` defaults to `sys.argv`."""
+    # Without a handler, py4j would print a stack trace when it is interrupted.
     logging.basicConfig(handlers=[logging.NullHandler()])
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    return guarded(lambda: app(given, prog_name="eventlake"), given)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    return run_command(lambda: app(words, prog_name="eventlake"), words)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
-        show.write(f"eventlake {version('eventlake')}")
+        show.print_line(f"eventlake {version('eventlake')}")
         raise typer.Exit
 
 
 @app.callback()
 def eventlake(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Land customer events in a data lake that you own."""
 
 
 @app.command()
-@gathered
+@expand_option_groups
 def sample(
     options: SampleOptions,
     out: Annotated[str, typer.Option(help="The folder to write into.")] = "raw",
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make realistic events of a shop.
+    """Generate realistic events of a shop.
 
-    They are written as gzip files of JSON lines. Equal options give identical files.
+    Writes gzip files of JSON lines. Equal options give identical files.
     """
     from eventlake.sample import make_sample
     from eventlake.stores.paths import given_path
 
-    spec, folder, done = options.spec(), given_path(out, "out"), 0
-    with progress(quiet) as steps:
+    spec, folder, total = options.spec(), given_path(out, "out"), 0
+    with show_progress(quiet) as steps:
 
-        def wrote(events: int) -> None:
-            nonlocal done
-            done += events
-            steps.step("sample", done, spec.events, done)
+        def count_events(events: int) -> None:
+            nonlocal total
+            total += events
+            steps.step("sample", total, spec.events, total)
 
-        made = make_sample(spec, folder, wrote)
-    show.answer(made, as_json, show.sample)
+        summary = make_sample(spec, folder, count_events)
+    show.print_result(summary, as_json, show.sample)
 
 
 @app.command()
-@gathered
+@expand_option_groups
 def load(
     paths: Annotated[
         list[str],
@@ -113,13 +114,13 @@ def load(
     """Land raw events as typed tables.
 
     One table for each event type, partitioned by the time of receipt, without duplicates. Files
-    that were loaded before are left out; the files themselves stay where they are. What comes
-    through a pipe is kept in the lake's archive first.
+    that were loaded before are skipped; the files themselves are not changed. The content of a
+    pipe is stored in the lake's archive first.
     """
     settings, suppressed = source.settings(), run.suppressed()
     from eventlake.services import load as service
 
-    with progress(run.quiet) as steps:
+    with show_progress(run.quiet) as steps:
         result = service.load(
             paths,
             lake=run.lake,
@@ -134,43 +135,43 @@ def load(
 
 
 def _show_load(result: "LoadResult", run: RunOptions) -> None:
-    show.answer(result, run.as_json, show.load_summary if run.quiet else show.load_result)
-    show.load_remark(result)
+    show.print_result(result, run.as_json, show.load_summary if run.quiet else show.load_result)
+    show.load_warnings(result)
     raise typer.Exit(EXIT_CODES.get(result.status, FINISHED))
 
 
 @app.command()
-@gathered
+@expand_option_groups
 def serve(
     source: Source,
     options: CollectOptions,
-    lake: LakeRoot = LAKE,
+    lake: LakeRoot = DEFAULT_LAKE,
     as_json: AsJson = False,
 ) -> None:
-    """Take events from Segment's SDKs into the raw archive.
+    """Collect events from Segment's SDKs into the raw archive.
 
-    Answers the Segment tracking API; an event is acknowledged when it is on disk. `eventlake sync`
-    lands what has been archived. Stops on SIGTERM, with everything archived.
+    Serves the Segment tracking API; an event is acknowledged when it is on disk. `eventlake sync`
+    lands what has been archived. SIGTERM archives everything and stops.
     """
-    with show.needs("collect"):
-        from eventlake.collect.server import serve as collect
-    collect(
-        options.collector(source, lake),
-        lambda ready: show.answer(ready, as_json, show.listening),
+    with show.require_extra("collect"):
+        from eventlake.collect.server import serve as serve_collector
+    serve_collector(
+        options.collector_settings(source, lake),
+        lambda endpoint: show.print_result(endpoint, as_json, show.endpoint),
     )
 
 
 @app.command()
-@gathered
+@expand_option_groups
 def sync(context: typer.Context, source: SourceOptions, run: RunOptions) -> None:
-    """Land what a source's archive has got since the last time.
+    """Land the files that are new in a source's archive.
 
-    Options that are not given stay as the source's last load had them.
+    Options default to the settings of the source's last load.
     """
     changes, suppressed = source.changes(context), run.suppressed()
     from eventlake.services import load as service
 
-    with progress(run.quiet) as steps:
+    with show_progress(run.quiet) as steps:
         result = service.sync(
             source.source,
             lake=run.lake,
@@ -184,23 +185,23 @@ def sync(context: typer.Context, source: SourceOptions, run: RunOptions) -> None
 
 
 @app.command()
-def tables(lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
+def tables(lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False) -> None:
     """Show the tables of a lake."""
     from eventlake.services.read import open_lake
 
-    show.answer(open_lake(lake).tables(), as_json, show.tables)
+    show.print_result(open_lake(lake).tables(), as_json, show.tables)
 
 
 @app.command()
 def schema(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A table, as database.table.")],
-    lake: LakeRoot = LAKE,
+    lake: LakeRoot = DEFAULT_LAKE,
     as_json: AsJson = False,
 ) -> None:
-    """Show the columns of a table and their types."""
+    """Show the columns and types of a table."""
     from eventlake.services.read import open_lake
 
-    show.answer(open_lake(lake).schema(table), as_json, show.schema)
+    show.print_result(open_lake(lake).schema(table), as_json, show.schema)
 
 
 @app.command()
@@ -208,106 +209,111 @@ def query(
     sql: Annotated[
         str, typer.Argument(metavar="SQL", help="One query over tables named database.table.")
     ],
-    lake: LakeRoot = LAKE,
+    lake: LakeRoot = DEFAULT_LAKE,
     engine: Annotated[
-        Literal["duckdb", "spark"], typer.Option(help="What answers the query.")
+        Literal["duckdb", "spark"], typer.Option(help="The query engine.")
     ] = "duckdb",
-    form: Annotated[Form, typer.Option("--format", help="How rows are printed.")] = Form.TABLE,
+    form: Annotated[
+        OutputFormat, typer.Option("--format", help="The output format.")
+    ] = OutputFormat.TABLE,
     as_json: AsJson = False,
 ) -> None:
-    """Answer a SQL query over the lake's tables.
+    """Run a SQL query over the lake's tables.
 
     Quote names that begin with a digit: web."2fa_enabled".
     """
     from eventlake.services.read import open_lake
 
-    found = open_lake(lake).query(sql, engine=engine)
+    result = open_lake(lake).query(sql, engine=engine)
     if as_json:
-        show.write(to_json(list(objects_of(found))))
+        show.print_line(to_json(list(iterate_objects(result))))
     else:
-        show.query_answer(found, form)
+        show.query_result(result, form)
 
 
 @app.command()
-def reports(source: Source, lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
-    """Show what each load of a source did."""
+def reports(source: Source, lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False) -> None:
+    """Show the reports of a source's runs."""
     from eventlake.services.read import open_lake
 
-    show.answer(open_lake(lake).reports(source), as_json, show.reports)
+    show.print_result(open_lake(lake).reports(source), as_json, show.reports)
 
 
 @app.command()
-def quarantine(source: Source, lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
-    """Show the lines that were no events."""
+def quarantine(source: Source, lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False) -> None:
+    """Show the invalid lines of a source."""
     from eventlake.services.read import open_lake
 
-    show.answer(records(open_lake(lake).quarantine(source)), as_json, show.quarantine)
+    show.print_result(decode_rows(open_lake(lake).quarantine(source)), as_json, show.quarantine)
 
 
 @app.command()
 def verify(
-    source: Source, lake: LakeRoot = LAKE, as_json: AsJson = False, quiet: Quiet = False
+    source: Source, lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False, quiet: Quiet = False
 ) -> None:
     """Compare the tables with the raw events and with the catalog.
 
-    The raw files are read again by a second implementation. Every event that is missing, extra,
-    doubled or in the wrong partition is named, and every table that the catalog lacks or has
-    elsewhere; the exit code is 1 then.
+    The raw files are read again by a second implementation. Shows every event that is missing,
+    extra, doubled or in the wrong partition, and every table that the catalog lacks or has at
+    another location. The exit code is 1 if there are differences.
     """
     from eventlake.services.read import open_lake
 
-    found = open_lake(lake).verify(source, None if quiet else show.remark)
+    result = open_lake(lake).verify(source, None if quiet else show.print_stderr)
     if as_json:
-        show.write(to_json({"ok": found.ok, **found.model_dump()}))
+        show.print_line(to_json({"ok": result.ok, **result.model_dump()}))
     else:
-        show.verification(found)
-    raise typer.Exit(FINISHED if found.ok else FAILED)
+        show.verification(result)
+    raise typer.Exit(FINISHED if result.ok else FAILED)
 
 
 @app.command()
-def repair(lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
+def repair(lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False) -> None:
     """Make the catalog agree with the ledger.
 
-    Finishes what crashed runs left, registers tables, columns and partitions that the catalog
-    lacks, corrects those that point elsewhere, and drops entries of tables that there are not.
-    Data files are not touched. The exit code is 1 if something could not be corrected.
+    Finishes or removes crashed runs, registers tables, columns and partitions that the catalog
+    lacks, corrects wrong locations, and drops entries of tables that do not exist. Data files are
+    not changed. The exit code is 1 if something could not be corrected.
     """
     from eventlake.services.repair import repair as repair_lake
 
-    done = repair_lake(lake)
-    show.answer(done, as_json, show.repaired)
-    raise typer.Exit(FAILED if any(one.problems for one in done) else FINISHED)
+    sources = repair_lake(lake)
+    show.print_result(sources, as_json, show.repairs)
+    raise typer.Exit(FAILED if any(source.problems for source in sources) else FINISHED)
 
 
 @app.command()
-@gathered
+@expand_option_groups
 def adopt(
-    context: typer.Context, source: SourceOptions, lake: LakeRoot = LAKE, as_json: AsJson = False
+    context: typer.Context,
+    source: SourceOptions,
+    lake: LakeRoot = DEFAULT_LAKE,
+    as_json: AsJson = False,
 ) -> None:
-    """Take over the tables of a lake that Segment filled.
+    """Adopt the tables of a Segment Data Lake.
 
     Paths, schemas and partitions stay as they are. The message ids of the last days are read from
     the tables, and the next sync appends to them.
     """
-    from eventlake.services.adopt import adopt as adopted
+    from eventlake.services.adopt import adopt as adopt_tables
 
-    found = adopted(source.source, lake=lake, changes=source.changes(context))
-    show.answer(found, as_json, show.adopted)
+    result = adopt_tables(source.source, lake=lake, changes=source.changes(context))
+    show.print_result(result, as_json, show.adoption)
 
 
 @app.command()
-def check(lake: LakeRoot = LAKE, as_json: AsJson = False) -> None:
-    """Try everything that a load will ask of a lake.
+def check(lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False) -> None:
+    """Check that a lake can be used.
 
-    Settings, credentials, each prefix, the catalog: each is used for real, and put back. A lake on
-    disk that does not exist is not made. What fails is shown with what to do, and the exit code is
-    1.
+    Tests settings, credentials, each prefix and the catalog with real requests, and reverts its
+    changes. A lake on disk that does not exist is not created. Failures are shown with what to do,
+    and the exit code is 1.
     """
-    from eventlake.services.check import check as checked
+    from eventlake.services.check import check as check_lake
 
-    found = checked(lake)
-    show.answer(found, as_json, show.checks)
-    raise typer.Exit(FINISHED if all(one.ok for one in found) else FAILED)
+    results = check_lake(lake)
+    show.print_result(results, as_json, show.checks)
+    raise typer.Exit(FINISHED if all(result.ok for result in results) else FAILED)
 
 
 if __name__ == "__main__":

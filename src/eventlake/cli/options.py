@@ -1,4 +1,4 @@
-"""The options that commands share, and how several become one value."""
+"""The options that commands share."""
 
 import inspect
 from collections.abc import Callable
@@ -13,15 +13,14 @@ from eventlake.model.layout import DatePartition
 from eventlake.model.naming import Naming
 
 if TYPE_CHECKING:
-    from eventlake.collect.server import Collector
+    from eventlake.collect.server import CollectorSettings
     from eventlake.model.settings import SourceSettings
     from eventlake.sample import SampleSpec
 
-LAKE = "lake"
-"""Where the lake is when nobody says."""
+DEFAULT_LAKE = "lake"
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress and no table.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Hide progress and tables.")]
 LakeRoot = Annotated[
     str, typer.Option(help="The lake: a folder, s3://bucket, or a file of lake settings.")
 ]
@@ -31,41 +30,43 @@ Source = Annotated[str, typer.Option(help="The source's slug or id.")]
 Suppress = Annotated[
     Path | None,
     typer.Option(
-        help="A file of user ids, one a line, whose events are not stored.",
+        help="A file of user ids, one a line, whose events are dropped.",
         exists=True,
         dir_okay=False,
     ),
 ]
 
 
-def gathered(command: Callable[..., None]) -> Callable[..., None]:
-    """Show typer the fields of a command's dataclass arguments as options of the command."""
+def expand_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take dataclasses: typer sees each of their fields as an option.
+
+    The returned function builds the dataclasses from the options and calls the command.
+    """
     parameters = inspect.signature(command).parameters.values()
     groups: dict[str, Any] = {
         p.name: p.annotation for p in parameters if is_dataclass(p.annotation)
     }
 
     @wraps(command)
-    def called(**given: Any) -> None:
+    def wrapper(**options: Any) -> None:
         values = {
-            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
+            name: group(**{field.name: options.pop(field.name) for field in fields(group)})
             for name, group in groups.items()
         }
-        command(**given, **values)
+        command(**options, **values)
 
-    shown = [option for p in parameters for option in _options(p)]
-    called.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
-    called.__annotations__ = {}
-    return called
+    expanded: list[inspect.Parameter] = []
+    for p in parameters:
+        if p.name in groups:
+            expanded += map(_make_parameter, fields(p.annotation))
+        else:
+            expanded.append(p.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    wrapper.__signature__ = inspect.Signature(expanded)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {}
+    return wrapper
 
 
-def _options(parameter: inspect.Parameter) -> list[inspect.Parameter]:
-    if is_dataclass(parameter.annotation):
-        return [_option(field) for field in fields(parameter.annotation)]
-    return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
-
-
-def _option(field: "Field[Any]") -> inspect.Parameter:
+def _make_parameter(field: "Field[Any]") -> inspect.Parameter:
     return inspect.Parameter(
         field.name,
         inspect.Parameter.KEYWORD_ONLY,
@@ -76,7 +77,7 @@ def _option(field: "Field[Any]") -> inspect.Parameter:
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """The settings of a source; what is not given keeps the settings' own default."""
+    """The settings of a source, with the same defaults as `SourceSettings`."""
 
     source: Annotated[str, typer.Option(help="The source's slug.")]
     source_id: Annotated[
@@ -93,85 +94,88 @@ class SourceOptions:
         str | None, typer.Option(help="The catalog database.", show_default="from the slug")
     ] = None
     table_prefix: Annotated[
-        str | None, typer.Option(help="Put before every table's name, with a `_`.")
+        str | None, typer.Option(help="A prefix of every table's name; a `_` is added.")
     ] = None
     partition_by_slug: Annotated[
         bool, typer.Option("--partition-by-slug", help="Use the slug, not the id, in paths.")
     ] = False
     dedup_days: Annotated[
-        int, typer.Option(help="Days either side in which one message id counts once.")
+        int,
+        typer.Option(help="Days before and after an event in which its message id counts once."),
     ] = 7
     skip_event: Annotated[
         list[str] | None,
-        typer.Option(metavar="EVENT", help="An event to count and not store; may be repeated."),
+        typer.Option(
+            metavar="EVENT", help="An event to skip: it is counted, not stored; may be repeated."
+        ),
     ] = None
     max_columns: Annotated[
         int, typer.Option(help="Columns a table may have before values are rescued.")
     ] = 2000
 
     def settings(self) -> "SourceSettings":
-        """The settings, checked; a wrong one is named."""
+        """Return the settings; raises `InvalidSettings` that names a wrong one."""
         from eventlake.model.settings import source_settings
 
         return source_settings(**self.values())
 
     def values(self) -> dict[str, object]:
-        """The options by the names that the settings have."""
-        given = asdict(self)
-        skipped = given.pop("skip_event")
-        return {**given, "skip_events": tuple(skipped or ())}
+        """Return the options by the names of the settings."""
+        options = asdict(self)
+        skipped = options.pop("skip_event")
+        return {**options, "skip_events": tuple(skipped or ())}
 
     def changes(self, context: typer.Context) -> dict[str, object]:
-        """Only what the user said himself; the rest stays as it was."""
-        said = {name for name in context.params if _was_said(context, name)}
-        said = {"skip_events" if name == "skip_event" else name for name in said - {"source"}}
-        return {name: value for name, value in self.values().items() if name in said}
+        """Return only the options that the user has set, by the names of the settings."""
+        names = {name for name in context.params if _is_set(context, name)} - {"source"}
+        names = {"skip_events" if name == "skip_event" else name for name in names}
+        return {name: value for name, value in self.values().items() if name in names}
 
 
-def _was_said(context: typer.Context, name: str) -> bool:
+def _is_set(context: typer.Context, name: str) -> bool:
     origin = context.get_parameter_source(name)
     return origin is not None and origin.name != "DEFAULT"
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a load runs and what it says."""
+    """How a load runs, and its output."""
 
-    lake: LakeRoot = LAKE
+    lake: LakeRoot = DEFAULT_LAKE
     suppress: Suppress = None
-    master: Annotated[str, typer.Option(help="The Spark master of runs that are here.")] = (
-        "local[*]"
-    )
+    master: Annotated[str, typer.Option(help="The Spark master of local runs.")] = "local[*]"
     temporary_cluster: Annotated[
         bool,
-        typer.Option("--temporary-cluster", help="Run on an EMR cluster that is made for it."),
+        typer.Option(
+            "--temporary-cluster", help="Run on an EMR cluster that is created for the run."
+        ),
     ] = False
     as_json: AsJson = False
     quiet: Quiet = False
 
     def suppressed(self) -> list[str]:
-        """The user ids of the suppression file."""
+        """Return the user ids of the suppression file, sorted."""
         if self.suppress is None:
             return []
-        from eventlake.collect.source import people
+        from eventlake.collect.source import read_suppressed_users
 
-        return sorted(people(self.suppress))
+        return sorted(read_suppressed_users(self.suppress))
 
 
 @dataclass(frozen=True)
 class CollectOptions:
-    """Where a collector listens and when it seals."""
+    """Where a collector_settings listens and when it seals."""
 
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1"
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="The port to listen on; 0 for a free one.")
     ] = 8400
     write_key: Annotated[
         str | None,
         typer.Option(
             envvar="EVENTLAKE_WRITE_KEY",
-            help="The key that senders use.",
-            show_default="made at the first start and kept beside the spool",
+            help="The key that clients send.",
+            show_default="generated at the first start and stored with the spool",
         ),
     ] = None
     source_id: Annotated[
@@ -183,36 +187,37 @@ class CollectOptions:
     ] = None
     seal_mb: Annotated[
         float,
-        typer.Option(
-            min=0.001, max=1024, help="Megabytes after which the spool goes to the archive."
-        ),
+        typer.Option(min=0.001, max=1024, help="Megabytes after which the spool is archived."),
     ] = 64.0
     seal_seconds: Annotated[
         float,
-        typer.Option(min=0.1, max=86400, help="Seconds after which the spool goes to the archive."),
+        typer.Option(min=0.1, max=86400, help="Seconds after which the spool is archived."),
     ] = 60.0
 
-    def collector(self, source: str, lake: str) -> "Collector":
-        """All that the server is told, checked."""
-        from eventlake.collect.keys import check_key
+    def collector_settings(self, source: str, lake: str) -> "CollectorSettings":
+        """Return the server's settings; creates a lake on disk that does not exist.
+
+        Raises `InvalidSettings` for a wrong option.
+        """
+        from eventlake.collect.keys import validate_write_key
         from eventlake.collect.limits import Limits
-        from eventlake.collect.server import Collector
-        from eventlake.collect.source import settings_for
+        from eventlake.collect.server import CollectorSettings
+        from eventlake.collect.source import resolve_settings
         from eventlake.errors import InvalidSettings
         from eventlake.lakes import open_store
         from eventlake.stores import Disk
 
         if self.write_key is not None:
-            check_key(self.write_key, "--write-key")
+            validate_write_key(self.write_key, "--write-key")
         store = open_store(lake, make=True)
         if self.spool is None and not isinstance(store, Disk):
             raise InvalidSettings(
-                f"spool is not set: {store.root} is no folder, and an event is acknowledged when "
-                "it is on disk; name a local folder with --spool"
+                f"spool is not set: {store.root} is not a local folder, and events are "
+                "acknowledged when they are on disk; name a local folder with --spool"
             )
-        return Collector(
+        return CollectorSettings(
             store=store,
-            settings=settings_for(store, source, source_id=self.source_id),
+            source=resolve_settings(store, source, source_id=self.source_id),
             host=self.host,
             port=self.port,
             write_key=self.write_key,
@@ -224,20 +229,22 @@ class CollectOptions:
 
 @dataclass(frozen=True)
 class SampleOptions:
-    """What a sample holds; equal options give identical files."""
+    """The content of a sample; equal options give identical files."""
 
-    events: Annotated[int, typer.Option(help="Distinct events.")] = 100_000
-    types: Annotated[int, typer.Option(help="Event tables to expect.")] = 50
-    hours: Annotated[int, typer.Option(help="Hours that the events span.")] = 3
-    duplicates: Annotated[float, typer.Option(help="Re-sent events, as a fraction.")] = 0.01
-    bad: Annotated[float, typer.Option(help="Lines that are no events, as a fraction.")] = 0.0
-    seed: Annotated[int, typer.Option(help="Another seed gives other events.")] = 7
+    events: Annotated[int, typer.Option(help="Number of distinct events.")] = 100_000
+    types: Annotated[int, typer.Option(help="Number of event tables.")] = 50
+    hours: Annotated[int, typer.Option(help="Number of hours that the events span.")] = 3
+    duplicates: Annotated[float, typer.Option(help="Duplicates, as a fraction of the events.")] = (
+        0.01
+    )
+    bad: Annotated[float, typer.Option(help="Invalid lines, as a fraction of the events.")] = 0.0
+    seed: Annotated[int, typer.Option(help="The random seed.")] = 7
     files: Annotated[
-        int | None, typer.Option(help="How many files.", show_default="by the events and hours")
+        int | None, typer.Option(help="Number of files.", show_default="by the events and hours")
     ] = None
 
     def spec(self) -> "SampleSpec":
-        """What to generate, checked."""
+        """Return what to generate; raises `InvalidSettings` for a wrong option."""
         from eventlake.errors import InvalidSettings
         from eventlake.sample import SampleSpec
 

@@ -1,55 +1,46 @@
-"""How far a run is, on stderr: a live bar on a terminal, plain lines elsewhere."""
+"""The progress of a run on stderr: bars on a terminal, plain lines elsewhere."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-EVERY = 5.0
-"""Seconds between two plain lines of one stage."""
+from eventlake import ports
+
+LINE_INTERVAL_SECONDS = 5.0
+"""Time between two plain lines of one stage."""
 
 
-class Steps(Protocol):
-    """What a run tells of its way; `eventlake.ports.Progress` in the CLI's own words."""
-
-    def step(self, stage: str, done: int, total: int, rows: int) -> None: ...
-
-
-class Nothing:
-    """No progress, for --quiet."""
-
-    def step(self, stage: str, done: int, total: int, rows: int) -> None:
-        """Say nothing."""
-
-
-class Lines:
-    """A line when a stage begins or ends, and one now and then between."""
+class ProgressLines:
+    """Prints a line when a stage begins and ends, and every few seconds in between."""
 
     def __init__(self, out: TextIO, clock: Callable[[], float] = monotonic) -> None:
         self._out, self._clock = out, clock
         self._stage, self._done = "", False
-        self._began = self._said = 0.0
+        self._stage_start = self._last_line_at = 0.0
 
     def step(self, stage: str, done: int, total: int, rows: int) -> None:
         now = self._clock()
-        fresh, finished = stage != self._stage, 1 < total <= done
-        if fresh:
-            self._stage, self._began = stage, now
-        if fresh or (finished and not self._done) or now - self._said >= EVERY:
-            self._said = now
-            line = f"{stage:<9}{_share(done, total)}{_pace(rows, now - self._began)}"
+        is_new, finished = stage != self._stage, 1 < total <= done
+        if is_new:
+            self._stage, self._stage_start = stage, now
+        is_due = now - self._last_line_at >= LINE_INTERVAL_SECONDS
+        if is_new or is_due or (finished and not self._done):
+            self._last_line_at = now
+            rate = _format_rate(rows, now - self._stage_start)
+            line = f"{stage:<9}{_format_share(done, total)}{rate}"
             self._out.write(line.rstrip() + "\n")
             self._out.flush()
         self._done = finished
 
 
-class Live:
-    """A bar for each stage, the last one moving."""
+class ProgressBars:
+    """Shows a bar for each stage."""
 
     def __init__(self, bars: Progress) -> None:
         self._bars = bars
@@ -62,48 +53,48 @@ class Live:
         self._bars.update(self._tasks[stage], completed=done, total=total or None, rows=rows)
 
     def finish(self) -> None:
-        """Fill the bars of stages that did not say how much there was to do."""
+        """Fill all bars, also those of stages without a total."""
         for task in self._bars.tasks:
             if not task.finished:
                 self._bars.update(task.id, total=task.completed or 1, completed=task.completed or 1)
 
 
 class RowsColumn(TextColumn):
-    """Rows so far and rows per second."""
+    """A column with the number of rows and rows per second."""
 
     def __init__(self) -> None:
         super().__init__("")
 
     def render(self, task: Task) -> Text:
         elapsed = task.finished_time if task.finished else task.elapsed
-        return Text(_pace(task.fields["rows"], elapsed or 0.0))
+        return Text(_format_rate(task.fields["rows"], elapsed or 0.0))
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Steps]:
-    """Where a run may tell its steps: stderr, so that stdout holds the answer alone."""
+def show_progress(quiet: bool) -> Iterator[ports.Progress]:
+    """Show the progress of the run in the block on stderr, unless `quiet`."""
     if quiet:
-        yield Nothing()
+        yield ports.Silent()
     elif not sys.stderr.isatty():
-        yield Lines(sys.stderr)
+        yield ProgressLines(sys.stderr)
     else:
-        with _bars() as bars:
-            live = Live(bars)
-            yield live
-            live.finish()
+        with _make_bars() as bars:
+            listener = ProgressBars(bars)
+            yield listener
+            listener.finish()
 
 
-def _bars() -> Progress:
+def _make_bars() -> Progress:
     name = TextColumn("{task.description:<9}")
     console = Console(stderr=True, highlight=False)
     return Progress(name, BarColumn(), RowsColumn(), TimeElapsedColumn(), console=console)
 
 
-def _share(done: int, total: int) -> str:
+def _format_share(done: int, total: int) -> str:
     return f"{done:,}/{total:,}  " if total > 1 else ""
 
 
-def _pace(rows: int, seconds: float) -> str:
+def _format_rate(rows: int, seconds: float) -> str:
     if not rows:
         return ""
     pace = f"  {rows / seconds:,.0f} rows/s" if seconds > 0 else ""

@@ -1,4 +1,4 @@
-"""Rows as exact text: JSON, JSON lines, CSV."""
+"""Rows as JSON, JSON lines or CSV, without loss of digits."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     import msgspec
     import pyarrow as pa
 
-BATCH = 10_000
+BATCH_ROWS = 10_000
 
 _NEEDS_QUOTES = re.compile(r'[",\r\n]|^$')
 
 
-class Form(StrEnum):
-    """How an answer is printed."""
+class OutputFormat(StrEnum):
+    """The format of a query result."""
 
     TABLE = "table"
     CSV = "csv"
@@ -25,12 +25,12 @@ class Form(StrEnum):
 
 
 def to_json(value: object) -> str:
-    """One JSON value: decimals digit for digit, moments in ISO form."""
+    """Encode a value as JSON: decimals with all digits, timestamps in ISO format."""
     return _encoder().encode(value).decode()
 
 
 def to_text(value: object) -> str:
-    """A value as a cell holds it: as in JSON, without quotes around it."""
+    """Return a value as the text of a cell: as in JSON, but strings without quotes."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -39,48 +39,49 @@ def to_text(value: object) -> str:
     return text[1:-1] if text.startswith('"') else text
 
 
-def rows_of(table: "pa.Table") -> Iterator[tuple[Any, ...]]:
-    """The rows of an Arrow table, a batch in memory at a time."""
-    for batch in table.to_batches(max_chunksize=BATCH):
+def iterate_rows(table: "pa.Table") -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of an Arrow table, converting a batch at a time."""
+    for batch in table.to_batches(max_chunksize=BATCH_ROWS):
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def objects_of(table: "pa.Table") -> Iterator[dict[str, Any]]:
-    """The rows as objects; of columns with one name the later ones are numbered."""
-    names = unique(table.column_names)
-    return (dict(zip(names, row, strict=True)) for row in rows_of(table))
+def iterate_objects(table: "pa.Table") -> Iterator[dict[str, Any]]:
+    """Yield the rows as dictionaries; duplicate column names are numbered."""
+    names = number_duplicates(table.column_names)
+    return (dict(zip(names, row, strict=True)) for row in iterate_rows(table))
 
 
-def records(found: "pa.Table | Iterable[Mapping[str, Any]]") -> list[dict[str, Any]]:
-    """Rows as objects of text; bytes that are no UTF-8 are spelt out."""
-    rows = found.to_pylist() if hasattr(found, "to_pylist") else found
-    return [{key: _decoded(value) for key, value in row.items()} for row in rows]
+def decode_rows(rows: "pa.Table | Iterable[Mapping[str, Any]]") -> list[dict[str, Any]]:
+    """Return rows with bytes as text; bytes that are not UTF-8 are escaped."""
+    dicts = rows.to_pylist() if hasattr(rows, "to_pylist") else rows
+    return [{key: _decode_bytes(value) for key, value in row.items()} for row in dicts]
 
 
-def unique(names: Sequence[str]) -> list[str]:
-    taken: dict[str, None] = {}
+def number_duplicates(names: Sequence[str]) -> list[str]:
+    """Make names unique by appending `_2`, `_3` and so on to later ones."""
+    unique: dict[str, None] = {}
     for name in names:
-        tries = (name if n == 1 else f"{name}_{n}" for n in count(1))
-        taken[next(free for free in tries if free not in taken)] = None
-    return list(taken)
+        candidates = (name if n == 1 else f"{name}_{n}" for n in count(1))
+        unique[next(one for one in candidates if one not in unique)] = None
+    return list(unique)
 
 
 def csv_lines(table: "pa.Table") -> Iterator[str]:
-    """CSV with a header; null is an empty cell, an empty string is quoted."""
-    yield ",".join(map(_cell, table.column_names))
-    for row in rows_of(table):
-        yield ",".join(map(_cell, row))
+    """Yield CSV lines with a header; null is an empty cell, an empty string is quoted."""
+    yield ",".join(map(_csv_cell, table.column_names))
+    for row in iterate_rows(table):
+        yield ",".join(map(_csv_cell, row))
 
 
 def json_lines(table: "pa.Table") -> Iterator[str]:
-    return map(to_json, objects_of(table))
+    return map(to_json, iterate_objects(table))
 
 
-def _decoded(value: object) -> object:
+def _decode_bytes(value: object) -> object:
     return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
 
 
-def _cell(value: object) -> str:
+def _csv_cell(value: object) -> str:
     if value is None:
         return ""
     text = to_text(value)
@@ -91,9 +92,9 @@ def _cell(value: object) -> str:
 def _encoder() -> "msgspec.json.Encoder":
     import msgspec
 
-    return msgspec.json.Encoder(enc_hook=_plain, decimal_format="number")
+    return msgspec.json.Encoder(enc_hook=_encode_unknown, decimal_format="number")
 
 
-def _plain(value: Any) -> object:
-    """What msgspec does not know: pydantic's values, paths, Arrow's intervals."""
+def _encode_unknown(value: Any) -> object:
+    """Convert types that msgspec does not know: pydantic models, paths, Arrow intervals."""
     return value.model_dump(mode="json") if hasattr(value, "model_dump") else str(value)

@@ -1,4 +1,4 @@
-"""Values as a person reads them: tables and lines on stdout, remarks on stderr."""
+"""Human-readable output: results on stdout, warnings on stderr."""
 
 import sys
 from collections import Counter
@@ -8,22 +8,21 @@ from decimal import Decimal
 from itertools import islice
 from operator import itemgetter
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from eventlake.cli import rows
-from eventlake.cli.rows import Form
+from eventlake.cli.rows import OutputFormat
 from eventlake.errors import InvalidSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from eventlake.collect.server import Ready
+    from eventlake.collect.server import Endpoint
     from eventlake.model.commit import Counts, TableCommit
-    from eventlake.model.schema import Column
     from eventlake.sample import SampleSummary
     from eventlake.services.adopt import Adopted
     from eventlake.services.check import Check
@@ -32,50 +31,40 @@ if TYPE_CHECKING:
     from eventlake.services.repair import Repaired
     from eventlake.verify import TableCheck, Verification
 
-MOST_TABLES = 40
-MOST_ROWS = 1_000
-MOST_QUARANTINED = 20
-NAMED_FILES = 3
-WIDEST_CELL = 100
-# Wide enough for every line: what reads a pipe does its own wrapping.
+MAX_TABLES = 40
+MAX_ROWS = 1_000
+MAX_QUARANTINED = 20
+MAX_NAMED_FILES = 3
+MAX_CELL_CHARS = 100
+# Lines that go to a pipe are not wrapped.
 PIPE_WIDTH = 100_000
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
-Shown = Callable[[Any], None]
-Head = Mapping[str, Callable[[Any], object]]
-"""A table's columns: the heading, and what of a record stands below it."""
+Columns = Mapping[str, Callable[[Any], object]]
+"""A printed table's headings, each with the function that gets its value from a record."""
 
 
-class Described(Protocol):
-    """A table with its columns."""
-
-    @property
-    def columns(self) -> "Sequence[Column]": ...
-    @property
-    def partition_columns(self) -> Sequence[str]: ...
-
-
-def answer(value: object, as_json: bool, shown: Shown) -> None:
-    """One value on stdout at once: as JSON, or the way that `shown` prints it."""
+def print_result(value: object, as_json: bool, print_text: Callable[[Any], None]) -> None:
+    """Print a value as JSON, or with `print_text`, and flush stdout."""
     if as_json:
-        write(rows.to_json(value))
+        print_line(rows.to_json(value))
     else:
-        shown(value)
+        print_text(value)
     sys.stdout.flush()
 
 
-def write(line: str) -> None:
+def print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
 
 
-def remark(line: str) -> None:
+def print_stderr(line: str) -> None:
     sys.stderr.write(f"{line}\n")
 
 
 @contextmanager
-def needs(extra: str) -> Iterator[None]:
-    """Say which extra to install when an import inside fails."""
+def require_extra(extra: str) -> Iterator[None]:
+    """Raise `InvalidSettings` with the extra to install when an import in the block fails."""
     try:
         yield
     except ModuleNotFoundError as problem:
@@ -87,112 +76,103 @@ def needs(extra: str) -> Iterator[None]:
 # A collector
 
 
-def listening(ready: "Ready") -> None:
-    """Where to send events, and a line to try it with."""
+def endpoint(target: "Endpoint") -> None:
+    """Print where to send events, and a command to try it."""
     event = '{"userId":"u1","event":"Hello"}'
-    write(f"listening on {ready.url}")
-    write(f"write key: {ready.write_key}")
-    user = quote(f"{ready.write_key}:")
-    write(f"try: curl -u {user} -d '{event}' {ready.url}/v1/track")
+    print_line(f"listening on {target.url}")
+    print_line(f"write key: {target.write_key}")
+    user = quote(f"{target.write_key}:")
+    print_line(f"try: curl -u {user} -d '{event}' {target.url}/v1/track")
 
 
 # An adoption
 
 
-def adopted(found: "Adopted") -> None:
-    """What was taken over, and what the next sync will do."""
-    write(f"adopted {len(found.tables)} tables of {found.database} with {found.files:,} files")
-    write(f"{found.ids:,} message ids since {found.since} are known")
-    write(f"{found.logs:,} raw logs of the days before count as loaded")
-    write(f"next: eventlake sync --source {found.source}")
-    if found.message:
-        remark(f"warning: {found.message}; the next sync tries again")
+def adoption(adopted: "Adopted") -> None:
+    """Print what was adopted, and the next command."""
+    count, database = len(adopted.tables), adopted.database
+    print_line(f"adopted {count} tables of {database} with {adopted.files:,} files")
+    print_line(f"{adopted.ids:,} message ids since {adopted.since} indexed")
+    print_line(f"{adopted.logs:,} older raw logs marked as loaded")
+    print_line(f"next: eventlake sync --source {adopted.source}")
+    if adopted.message:
+        print_stderr(f"warning: {adopted.message}; the next sync tries again")
 
 
 # A check
 
 
-def checks(found: "Sequence[Check]") -> None:
-    """What was tried, one line each."""
-    width = max(len(one.what) for one in found)
-    for one in found:
-        write(f"{'ok  ' if one.ok else 'FAIL'}  {one.what:<{width}}  {one.said}")
-    failed = sum(not one.ok for one in found)
-    write(f"{failed} of {len(found)} failed" if failed else f"all {len(found)} well")
+def checks(results: "Sequence[Check]") -> None:
+    """Print one line for each check, and the number of failures."""
+    width = max(len(check.what) for check in results)
+    for check in results:
+        status = "ok  " if check.ok else "FAIL"
+        print_line(f"{status}  {check.what:<{width}}  {check.said}")
+    failed = sum(not check.ok for check in results)
+    print_line(f"{failed} of {len(results)} failed" if failed else f"all {len(results)} OK")
 
 
 # A load
 
 
 def load_result(result: "LoadResult") -> None:
-    """What landed in each table, then the balance."""
+    """Print the counts of each table, then the summary."""
     if result.tables:
         largest = sorted(result.tables, key=lambda t: (-t.counts.landed, t.table.name))
-        grid(_LOADED, largest[:MOST_TABLES])
-        more("table", len(largest) - MOST_TABLES, "`eventlake tables` shows all")
+        print_table(_LOAD_COLUMNS, largest[:MAX_TABLES])
+        print_remaining("table", len(largest) - MAX_TABLES, "`eventlake tables` shows all")
     load_summary(result)
 
 
 def load_summary(result: "LoadResult") -> None:
-    """A load in a few lines."""
+    """Print the summary of a load: counts, status and time."""
     if result.status == "nothing":
-        write(_nothing(result))
+        known = result.already_loaded
+        print_line(f"nothing to load: {_loaded_before(known) if known else 'no raw logs found'}")
     elif result.status != "failed":
-        write(balance(result.counts))
-        write(f"{result.status} in {result.timings.get('total', 0.0):.1f} s{_known(result)}")
+        print_line(format_balance(result.counts))
+        loaded = f"; {_loaded_before(result.already_loaded)}" if result.already_loaded else ""
+        print_line(f"{result.status} in {result.timings.get('total', 0.0):.1f} s{loaded}")
     if result.passed_over:
-        write(passed_over(result.passed_over))
+        print_line(format_passed_over(result.passed_over))
 
 
-def load_remark(result: "LoadResult") -> None:
-    """What went wrong, or should be known."""
+def load_warnings(result: "LoadResult") -> None:
+    """Print warnings, and why a load failed or is partial, to stderr."""
     for warning in result.warnings:
-        remark(f"warning: {warning}")
+        print_stderr(f"warning: {warning}")
     if result.status == "failed":
-        remark(f"error: {result.message}")
+        print_stderr(f"error: {result.message}")
     if result.status == "partial":
-        remark(f"partial: {result.message}")
+        print_stderr(f"partial: {result.message}")
 
 
-def balance(counts: "Counts") -> str:
-    """`received 101,000 = landed 100,000 + duplicates 1,000`"""
-    terms = {name: getattr(counts, name) for name in _BOOKS}
+def format_balance(counts: "Counts") -> str:
+    """Return `received 101,000 = landed 100,000 + duplicates 1,000`."""
+    terms = {name: getattr(counts, name) for name in _BALANCE_TERMS}
     out = [f"{name} {n:,}" for name, n in terms.items() if n or name == "landed"]
     sign = "=" if counts.balanced else "≠"
     return f"received {counts.received:,} {sign} {' + '.join(out)}"
 
 
-def passed_over(files: Sequence[str]) -> str:
-    rest = len(files) - NAMED_FILES
-    named = ", ".join(files[:NAMED_FILES]) + (f" and {rest:,} more" if rest > 0 else "")
-    return f"passed over {plural(len(files), 'path')} that {_are(files)} not raw logs: {named}"
-
-
-def _nothing(result: "LoadResult") -> str:
-    if not result.already_loaded:
-        return "nothing to load: no raw logs found"
-    return f"nothing to load: {_loaded_before(result.already_loaded)}"
-
-
-def _known(result: "LoadResult") -> str:
-    return f"; {_loaded_before(result.already_loaded)}" if result.already_loaded else ""
+def format_passed_over(files: Sequence[str]) -> str:
+    rest = len(files) - MAX_NAMED_FILES
+    named = ", ".join(files[:MAX_NAMED_FILES]) + (f" and {rest:,} more" if rest > 0 else "")
+    verb = "is" if len(files) == 1 else "are"
+    return f"passed over {pluralize(len(files), 'path')} that {verb} not raw logs: {named}"
 
 
 def _loaded_before(files: int) -> str:
-    return f"{plural(files, 'file')} {'was' if files == 1 else 'were'} loaded before"
-
-
-def _are(files: Sequence[str]) -> str:
-    return "is" if len(files) == 1 else "are"
+    return f"{pluralize(files, 'file')} {'was' if files == 1 else 'were'} loaded before"
 
 
 def _new_columns(commit: "TableCommit") -> str:
     return f"{len(commit.new_columns):,}{' (new table)' if commit.is_new else ''}"
 
 
-_BOOKS = ("landed", "duplicates", "suppressed", "quarantined", "skipped")
+_BALANCE_TERMS = ("landed", "duplicates", "suppressed", "quarantined", "skipped")
 
-_LOADED: Head = {
+_LOAD_COLUMNS: Columns = {
     "table": lambda t: t.table.name,
     "landed": lambda t: t.counts.landed,
     "duplicates": lambda t: t.counts.duplicates,
@@ -205,85 +185,86 @@ _LOADED: Head = {
 # A lake
 
 
-def tables(found: "Sequence[TableInfo]") -> None:
-    """The tables of a lake."""
-    if not found:
-        write("the lake has no tables yet")
+def tables(infos: "Sequence[TableInfo]") -> None:
+    """Print the tables of a lake."""
+    if not infos:
+        print_line("the lake has no tables yet")
         return
-    grid(_TABLES, found)
-    total = sum(table.rows for table in found)
-    size = sum(table.bytes for table in found)
-    write(f"{plural(len(found), 'table')}, {plural(total, 'row')}, {bytes_text(size)}")
+    print_table(_TABLE_COLUMNS, infos)
+    total = sum(table.rows for table in infos)
+    size = sum(table.bytes for table in infos)
+    counts = f"{pluralize(len(infos), 'table')}, {pluralize(total, 'row')}"
+    print_line(f"{counts}, {format_bytes(size)}")
 
 
-def schema(found: Described) -> None:
-    """A table's columns with their types, the partition's last."""
-    partitions = [(name, "string, partition") for name in found.partition_columns]
-    named = [(column.name, column.type) for column in found.columns]
-    grid({"column": itemgetter(0), "type": itemgetter(1)}, [*named, *partitions])
+def schema(table: "TableInfo") -> None:
+    """Print a table's columns and types, the partition columns last."""
+    partitions = [(name, "string, partition") for name in table.partition_columns]
+    columns = [(column.name, column.type) for column in table.columns]
+    print_table({"column": itemgetter(0), "type": itemgetter(1)}, [*columns, *partitions])
 
 
 def reports(lines: Sequence[Mapping[str, Any]]) -> None:
-    """The newest runs of a source, one a line, the newest last."""
+    """Print the latest runs of a source, the newest last."""
     runs = sorted((r for r in lines if r["type"] == "source"), key=itemgetter("run_id"))
-    grid(_RUNS, runs[-MOST_TABLES:])
-    more("earlier run", len(runs) - MOST_TABLES, "--json shows all")
+    print_table(_RUN_COLUMNS, runs[-MAX_TABLES:])
+    print_remaining("earlier run", len(runs) - MAX_TABLES, "--json shows all")
 
 
-def quarantine(found: Sequence[Mapping[str, Any]]) -> None:
-    """The lines that were no events: how many for each reason, and some of them."""
-    if not found:
-        write("the quarantine is empty")
+def quarantine(lines: Sequence[Mapping[str, Any]]) -> None:
+    """Print the number of invalid lines by reason, and the first lines."""
+    if not lines:
+        print_line("the quarantine is empty")
         return
-    reasons = Counter(row["reason"] for row in found).most_common()
-    grid({"reason": itemgetter(0), "lines": itemgetter(1)}, reasons)
-    grid(_QUARANTINED, found[:MOST_QUARANTINED])
-    more("line", len(found) - MOST_QUARANTINED, "--json shows all")
+    reasons = Counter(row["reason"] for row in lines).most_common()
+    print_table({"reason": itemgetter(0), "lines": itemgetter(1)}, reasons)
+    print_table(_QUARANTINE_COLUMNS, lines[:MAX_QUARANTINED])
+    print_remaining("line", len(lines) - MAX_QUARANTINED, "--json shows all")
 
 
-def verification(found: "Verification") -> None:
-    """What a check of the lake found; tables that are as they should be are only counted."""
-    wrong = [table for table in found.tables if _differs(table)]
-    if wrong:
-        grid(_CHECKED, wrong)
-    for problem in found.problems:
-        write(f"problem: {printable(problem)}")
-    write(
-        f"{plural(found.files_read, 'file')} with {plural(found.lines, 'line')} read again:"
-        f" {found.expected:,} rows expected, {found.landed:,} found in"
-        f" {plural(len(found.tables), 'table')}: {'all is well' if found.ok else 'not the same'}"
+def verification(result: "Verification") -> None:
+    """Print the tables with differences, the problems and the totals."""
+    differing = [table for table in result.tables if _has_differences(table)]
+    if differing:
+        print_table(_VERIFY_COLUMNS, differing)
+    for problem in result.problems:
+        print_line(f"problem: {escape_unprintable(problem)}")
+    print_line(
+        f"{pluralize(result.files_read, 'file')} with {pluralize(result.lines, 'line')}"
+        f" read again: {result.expected:,} rows expected, {result.landed:,} found in"
+        f" {pluralize(len(result.tables), 'table')}: {'OK' if result.ok else 'differences found'}"
     )
 
 
-def repaired(done: "Sequence[Repaired]") -> None:
-    """What a repair did for each source."""
-    for one in done:
-        for verb, names in (("registered", one.registered), ("dropped", one.dropped)):
+def repairs(results: "Sequence[Repaired]") -> None:
+    """Print what was repaired for each source."""
+    for source in results:
+        for verb, names in (("registered", source.registered), ("dropped", source.dropped)):
             for name in names:
-                write(f"{one.source}: {verb} {name}")
-        for problem in one.problems:
-            write(f"{one.source}: problem: {printable(problem)}")
-        if not (one.registered or one.dropped or one.problems):
-            write(f"{one.source}: the catalog agrees with the ledger")
-    if not done:
-        write("the lake has no sources yet")
+                print_line(f"{source.source}: {verb} {name}")
+        for problem in source.problems:
+            print_line(f"{source.source}: problem: {escape_unprintable(problem)}")
+        if not (source.registered or source.dropped or source.problems):
+            print_line(f"{source.source}: the catalog agrees with the ledger")
+    if not results:
+        print_line("the lake has no sources yet")
 
 
-def _differs(table: "TableCheck") -> bool:
+def _has_differences(table: "TableCheck") -> bool:
     return bool(table.missing or table.extra or table.doubled or table.misplaced)
 
 
-_TABLES: Head = {
+_TABLE_COLUMNS: Columns = {
     "table": lambda t: f"{t.database}.{t.name}",
     "source": lambda t: t.source,
     "rows": lambda t: t.rows,
     "columns": lambda t: len(t.columns),
     "partitions": lambda t: t.partitions,
     "files": lambda t: t.files,
-    "size": lambda t: bytes_text(t.bytes),
+    "size": lambda t: format_bytes(t.bytes),
 }
 
-_RUNS: Head = {
+_RUN_COLUMNS: Columns = {
     "run": lambda r: r["run_id"],
     "started": lambda r: r.get("start_time", "")[:19],
     "status": lambda r: r.get("status", ""),
@@ -295,14 +276,14 @@ _RUNS: Head = {
     "error": lambda r: r.get("error_code", ""),
 }
 
-_QUARANTINED: Head = {
+_QUARANTINE_COLUMNS: Columns = {
     "reason": lambda q: q["reason"],
     "detail": lambda q: q["detail"],
     "where": lambda q: f"{str(q['file']).rpartition('/')[2]}:{q['line']}",
     "line": lambda q: q["raw"],
 }
 
-_CHECKED: Head = {
+_VERIFY_COLUMNS: Columns = {
     "table": lambda t: t.table,
     "expected": lambda t: t.expected,
     "found": lambda t: t.found,
@@ -316,96 +297,102 @@ _CHECKED: Head = {
 # A sample and a query
 
 
-def sample(made: "SampleSummary") -> None:
-    """What a sample holds."""
-    write(
-        f"{plural(made.files, 'file')} of {bytes_text(made.bytes)}: {made.events:,} events,"
-        f" {made.duplicates:,} sent again, {made.bad:,} lines that are no events"
+def sample(summary: "SampleSummary") -> None:
+    """Print the size of a sample."""
+    print_line(
+        f"{pluralize(summary.files, 'file')} of {format_bytes(summary.bytes)}:"
+        f" {summary.events:,} events, {summary.duplicates:,} duplicates,"
+        f" {pluralize(summary.bad, 'invalid line')}"
     )
 
 
-def query_answer(table: "pa.Table", form: Form) -> None:
-    """The rows of an answer: all of them, unless it is a table for the eye."""
-    if form is Form.TABLE:
-        _query_table(table)
+def query_result(table: "pa.Table", form: OutputFormat) -> None:
+    """Print all rows as CSV or JSON lines, or up to `MAX_ROWS` as a table."""
+    if form is OutputFormat.TABLE:
+        _print_query_table(table)
         return
-    for line in rows.csv_lines(table) if form is Form.CSV else rows.json_lines(table):
-        write(line)
+    for line in rows.csv_lines(table) if form is OutputFormat.CSV else rows.json_lines(table):
+        print_line(line)
 
 
-def _query_table(table: "pa.Table") -> None:
-    head = {name: itemgetter(at) for at, name in enumerate(rows.unique(table.column_names))}
-    found = list(islice(rows.rows_of(table), MOST_ROWS))
-    across = build(head, found, rows.to_text)
-    screen = console()
-    if (
-        screen.measure(across, options=screen.options.update(width=PIPE_WIDTH)).maximum
-        > screen.width
-    ):
-        _query_records(list(head), found)
+def _print_query_table(table: "pa.Table") -> None:
+    names = rows.number_duplicates(table.column_names)
+    columns = {name: itemgetter(index) for index, name in enumerate(names)}
+    records = list(islice(rows.iterate_rows(table), MAX_ROWS))
+    printed = build_table(columns, records, rows.to_text)
+    screen = make_console()
+    unlimited = screen.options.update(width=PIPE_WIDTH)
+    if screen.measure(printed, options=unlimited).maximum > screen.width:
+        _print_query_records(names, records)
     else:
-        screen.print(across)
-    more("row", table.num_rows - len(found), "--format csv shows all")
+        screen.print(printed)
+    print_remaining("row", table.num_rows - len(records), "--format csv shows all")
 
 
-def _query_records(names: list[str], found: Sequence[tuple[Any, ...]]) -> None:
-    """Rows that are wider than the screen, one below the other."""
-    for number, row in enumerate(found, 1):
-        write(f"row {number}")
+def _print_query_records(names: list[str], records: Sequence[tuple[Any, ...]]) -> None:
+    """Print rows that are wider than the screen as a list of columns and values each."""
+    for number, row in enumerate(records, 1):
+        print_line(f"row {number}")
         cells = list(zip(names, map(rows.to_text, row), strict=True))
-        console().print(
-            build({"column": itemgetter(0), "value": itemgetter(1)}, cells, rows.to_text)
+        make_console().print(
+            build_table({"column": itemgetter(0), "value": itemgetter(1)}, cells, rows.to_text)
         )
 
 
-# The means
+# Formatting
 
 
-def grid(head: Head, records: Iterable[Any]) -> None:
-    """Print a table with one line for each record."""
-    console().print(build(head, records, _counted))
+def print_table(columns: Columns, records: Iterable[Any]) -> None:
+    """Print a table with one row for each record."""
+    make_console().print(build_table(columns, records, _format_cell))
 
 
-def build(head: Head, records: Iterable[Any], spell: Callable[[object], str]) -> Table:
-    """A table with one line for each record; columns of numbers stand to the right."""
-    lines = [[value(record) for value in head.values()] for record in records]
+def build_table(
+    columns: Columns, records: Iterable[Any], format_value: Callable[[object], str]
+) -> Table:
+    """Return a table with one row for each record; columns with numbers are right-aligned."""
+    cells = [[get_value(record) for get_value in columns.values()] for record in records]
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for at, name in enumerate(head):
-        numeric = any(isinstance(line[at], int | float | Decimal) for line in lines)
-        table.add_column(printable(name), justify="right" if numeric else "left", overflow="fold")
-    for line in lines:
-        table.add_row(*(_cut(printable(spell(value))) for value in line))
+    for index, name in enumerate(columns):
+        numeric = any(isinstance(row[index], int | float | Decimal) for row in cells)
+        heading = escape_unprintable(name)
+        table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*(_shorten(escape_unprintable(format_value(value))) for value in row))
     return table
 
 
-def console() -> Console:
-    """Stdout that takes data as it is: no mark-up, no emoji, no colours for numbers."""
+def make_console() -> Console:
+    """Return a console for stdout that prints data unchanged: no markup, emoji or highlighting."""
     width = None if sys.stdout.isatty() else PIPE_WIDTH
     return Console(file=sys.stdout, width=width, markup=False, emoji=False, highlight=False)
 
 
-def more(noun: str, rest: int, hint: str) -> None:
+def print_remaining(noun: str, rest: int, hint: str) -> None:
+    """Print how many items are not shown, if any, and how to see them."""
     if rest > 0:
-        write(f"and {rest:,} more {noun}{'s' if rest > 1 else ''}: {hint}")
+        print_line(f"and {rest:,} more {noun}{'s' if rest > 1 else ''}: {hint}")
 
 
-def plural(n: int, noun: str) -> str:
+def pluralize(n: int, noun: str) -> str:
+    """Return `1 file` or `1,000 files`."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
-def bytes_text(size: float) -> str:
+def format_bytes(size: float) -> str:
     power = min(max(len(f"{size:.0f}") - 1, 0) // 3, len(_UNITS) - 1)
     return f"{size / 1000**power:.{min(power, 1)}f} {_UNITS[power]}"
 
 
-def _counted(value: object) -> str:
+def _format_cell(value: object) -> str:
+    """Return a value as text, integers with thousands separators."""
     return f"{value:,}" if isinstance(value, int) else rows.to_text(value)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= WIDEST_CELL else text[: WIDEST_CELL - 1] + "…"
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_CELL_CHARS else text[: MAX_CELL_CHARS - 1] + "…"
 
 
-def printable(text: str) -> str:
-    """Text that cannot steer a terminal, whatever an event held."""
+def escape_unprintable(text: str) -> str:
+    """Escape characters that could control the terminal."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

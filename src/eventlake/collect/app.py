@@ -1,4 +1,4 @@
-"""The tracking API: paths, answers, and the order of things from a request to its 200."""
+"""The tracking API: its paths, and the steps from a request to its reply."""
 
 import binascii
 import sys
@@ -15,49 +15,52 @@ import msgspec
 from eventlake.collect.bodies import decode_body
 from eventlake.collect.budget import Budget
 from eventlake.collect.intake import (
-    Taken,
-    mended,
-    open_batch,
-    open_single,
-    take_batch,
-    take_single,
-    text_of,
+    IntakeResult,
+    decode_string,
+    parse_batch,
+    parse_single,
+    process_batch,
+    process_single,
+    replace_lone_surrogates,
 )
-from eventlake.collect.keys import Gate, basic_user
-from eventlake.collect.limits import DEFAULTS, MAX_BODY, Limits
+from eventlake.collect.keys import Gate, parse_basic_user
+from eventlake.collect.limits import DEFAULTS, MAX_BODY_BYTES, Limits
 from eventlake.collect.metrics import Metrics
 from eventlake.collect.openapi import DESCRIPTION
-from eventlake.collect.proxies import Proxies
+from eventlake.collect.proxies import TrustedProxies
 from eventlake.collect.refusal import Refusal, too_large
 from eventlake.collect.request import Headers, Reply, Request
 from eventlake.collect.stamp import Arrival
+from eventlake.model.naming import Call
 
-_NAMES = ("track", "identify", "page", "screen", "group", "alias")
-CALLS = {f"/v1/{name}": name for name in _NAMES} | {f"/v1/{name[0]}": name for name in _NAMES}
-BATCHES = frozenset(("/v1/batch", "/v1/import", "/v1/b"))
-_TAKE_BODY = BATCHES | CALLS.keys()
-# What analytics.js says about itself; it sends no key with it and nobody reads it.
-SELF_REPORT = "/v1/m"
-PIXEL = "/v1/pixel/"
+_CALLS = [call.value for call in Call]
+CALLS_BY_PATH = {f"/v1/{call}": call for call in _CALLS} | {
+    f"/v1/{call[0]}": call for call in _CALLS
+}
+BATCH_PATHS = frozenset(("/v1/batch", "/v1/import", "/v1/b"))
+_EVENT_PATHS = BATCH_PATHS | CALLS_BY_PATH.keys()
+# analytics.js reports its own metrics here, without a key; they are not used.
+SDK_METRICS_PATH = "/v1/m"
+PIXEL_PREFIX = "/v1/pixel/"
 GIF = binascii.unhexlify(
     b"47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b"
 )
 
 
-class Appends(Protocol):
-    """Who puts lines on disk."""
+class LineLog(Protocol):
+    """Stores lines."""
 
-    async def append(self, day: int, lines: list[bytes]) -> None: ...
+    async def append(self, day: int, lines: list[bytes]) -> None:
+        """Return when the lines are on disk; raises a `Refusal` if they cannot be stored."""
 
 
 _SUCCESS = b'{"success":true}'
-_PREFLIGHT = (
+_PREFLIGHT_HEADERS = (
     (b"access-control-allow-methods", b"GET, POST, OPTIONS"),
     (b"access-control-max-age", b"86400"),
 )
-_USUAL_HEADERS = b"authorization, content-type, content-encoding, x-retry-count"
-_MAX_ASKED = 4096
-"""Bytes of header names that a preflight is answered with."""
+_DEFAULT_ALLOWED_HEADERS = b"authorization, content-type, content-encoding, x-retry-count"
+_MAX_ALLOWED_HEADERS_BYTES = 4096
 _MAX_QUERY_FIELDS = 100
 
 
@@ -65,165 +68,173 @@ _MAX_QUERY_FIELDS = 100
 class App:
     """The tracking API of one source.
 
-    `admit` looks at a request when its header is complete, `answer` when its body is.
+    A connection calls `check_header` when a request's header is complete, and `answer` when its
+    body is.
     """
 
     project: str
     gate: Gate
-    events: Appends
-    rejects: Appends
-    gauges: Callable[[], dict[str, float]]
+    events: LineLog
+    rejects: LineLog
+    get_gauges: Callable[[], dict[str, float]]
     limits: Limits = DEFAULTS
     suppressed: Collection[str] = frozenset()
-    proxies: Proxies = field(default_factory=Proxies)
+    proxies: TrustedProxies = field(default_factory=TrustedProxies)
     metrics: Metrics = field(default_factory=Metrics)
 
     def __post_init__(self) -> None:
         self.budget = Budget(self.limits)
 
-    def admit(self, request: Request) -> None:
-        """Check a request by its header, before its body is read; raises a `Refusal`."""
+    def check_header(self, request: Request) -> None:
+        """Check the key and the length of a request whose body is not read yet.
+
+        Sets `has_valid_key` and `stores_body` of the request; raises a `Refusal` for a wrong key
+        or a body that will be too large.
+        """
         request.path = request.path.rstrip("/")
-        if request.method != "POST" or request.path not in _TAKE_BODY:
+        if request.method != "POST" or request.path not in _EVENT_PATHS:
             return
-        user = basic_user(request.headers.get(b"authorization", b""))
+        user = parse_basic_user(request.headers.get(b"authorization", b""))
         if user:
-            self.gate.admit(user)
-            request.keyed = True
+            self.gate.check(user)
+            request.has_valid_key = True
         length = request.headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length) > MAX_BODY:
-            raise too_large(MAX_BODY)
-        request.takes_body = True
+        if length.isdigit() and int(length) > MAX_BODY_BYTES:
+            raise too_large(MAX_BODY_BYTES)
+        request.stores_body = True
 
     async def answer(self, request: Request) -> Reply:
-        """The answer to a request whose body is complete; releases its share of the budget."""
+        """Return the reply to a complete request, count it, and release its reservation."""
         try:
             if request.refusal:
                 raise request.refusal
-            reply = await self._answer(request)
+            reply = await self._route(request)
         except Refusal as refusal:
-            return self.refused(refusal)
+            return self.make_error_reply(refusal)
         except Exception:
             self.metrics.troubles += 1
             sys.stderr.write(f"warning: a request failed\n{traceback.format_exc()}")
-            failure = "the request could not be handled; this is a bug"
-            return self.refused(Refusal(500, "internal_error", failure))
+            message = "internal error: this is a bug in EventLake"
+            return self.make_error_reply(Refusal(500, "internal_error", message))
         finally:
             self.budget.release(request)
         self.metrics.responses[reply.status] += 1
         return reply
 
-    def refused(self, refusal: Refusal) -> Reply:
-        """The answer to a request that is refused, counted."""
+    def make_error_reply(self, refusal: Refusal) -> Reply:
+        """Return the reply to a refused request, and count it."""
         self.metrics.rejected[refusal.code] += 1
         self.metrics.responses[refusal.status] += 1
-        said = {"success": False, "code": refusal.code, "message": refusal.message}
-        body = msgspec.json.encode(said)
-        return Reply(refusal.status, body, headers=refusal.headers, close=refusal.unread)
+        error = {"success": False, "code": refusal.code, "message": refusal.message}
+        body = msgspec.json.encode(error)
+        return Reply(refusal.status, body, headers=refusal.headers, close=refusal.close)
 
-    async def _answer(self, request: Request) -> Reply:
+    async def _route(self, request: Request) -> Reply:
         path, method = request.path, request.method
         if method == "OPTIONS":
-            return _preflight(request.headers)
-        if path in _TAKE_BODY:
-            _allow(method, "POST")
+            return _answer_preflight(request.headers)
+        if path in _EVENT_PATHS:
+            _require_method(method, "POST")
             return await self._collect(request)
-        if path.startswith(PIXEL) and path.removeprefix(PIXEL) in CALLS.values():
-            _allow(method, "GET")
-            return await self._pixel(request)
-        return self._page(path, method)
-
-    def _page(self, path: str, method: str) -> Reply:
-        if path == SELF_REPORT:
-            _allow(method, "POST")
+        if path.startswith(PIXEL_PREFIX) and path.removeprefix(PIXEL_PREFIX) in _CALLS:
+            _require_method(method, "GET")
+            return await self._collect_pixel(request)
+        if path == SDK_METRICS_PATH:
+            _require_method(method, "POST")
             return Reply(200, _SUCCESS)
         if path not in ("/health", "/metrics", "/openapi.json"):
-            raise Refusal(404, "not_found", "there is no such path; see /openapi.json")
-        _allow(method, "GET")
+            raise Refusal(404, "not_found", "no such path; see /openapi.json")
+        _require_method(method, "GET")
         if path == "/metrics":
-            text = self.metrics.text(self.gauges()).encode()
+            text = self.metrics.render(self.get_gauges()).encode()
             return Reply(200, text, b"text/plain; version=0.0.4; charset=utf-8")
         return Reply(200, b'{"status":"ok"}' if path == "/health" else DESCRIPTION)
 
     async def _collect(self, request: Request) -> Reply:
+        """Store the events of a request; frees its body and reserves memory for its lines."""
         body = decode_body(bytes(request.body), request.headers.get(b"content-encoding", b""))
         request.body.clear()
-        self.budget.hold(request, len(body))
-        taken = self._take(request, body)
-        # Lines may be much longer than what they were made of.
-        self.budget.hold(request, taken.size)
-        await self._keep(taken, len(body))
+        self.budget.reserve(request, len(body))
+        result = self._process_body(request, body)
+        # A batch's context is repeated in each line, so the lines may be larger than the body.
+        self.budget.reserve(request, result.size)
+        await self._store(result, len(body))
         return Reply(200, _SUCCESS)
 
-    def _take(self, request: Request, body: bytes) -> Taken:
-        arrival = self._arrival(request)
-        if request.path in BATCHES:
-            envelope = open_batch(body)
-            self._admit_key(request, text_of(envelope.writeKey))
-            return take_batch(envelope, self.suppressed, arrival)
-        head = open_single(body)
-        self._admit_key(request, head.writeKey)
-        head.type = CALLS[request.path]
-        return take_single(head, body, self.suppressed, arrival)
+    def _process_body(self, request: Request, body: bytes) -> IntakeResult:
+        arrival = self._make_arrival(request)
+        if request.path in BATCH_PATHS:
+            batch = parse_batch(body)
+            self._check_body_key(request, decode_string(batch.writeKey))
+            return process_batch(batch, self.suppressed, arrival)
+        head = parse_single(body)
+        self._check_body_key(request, head.writeKey)
+        head.type = CALLS_BY_PATH[request.path]
+        return process_single(head, body, self.suppressed, arrival)
 
-    def _admit_key(self, request: Request, key: object) -> None:
-        """Check the key of a body, unless a key came with the header."""
-        if not request.keyed:
-            self.gate.admit(key if isinstance(key, str) else None)
-            self.budget.keyed(request)
+    def _check_body_key(self, request: Request, key: object) -> None:
+        """Check the key in a body, unless the header had a valid one; raises a 401 `Refusal`."""
+        if not request.has_valid_key:
+            self.gate.check(key if isinstance(key, str) else None)
+            self.budget.mark_valid_key(request)
 
-    async def _keep(self, taken: Taken, size: int) -> None:
-        """Return when everything of a request is on disk, and count it only then."""
-        day = taken.arrival.day
-        if taken.rejected:
-            await self.rejects.append(day, taken.rejected)
-        if taken.lines:
-            await self.events.append(day, taken.lines)
-        self.metrics.accepted += len(taken.lines)
-        self.metrics.suppressed += taken.suppressed
-        self.metrics.rejected += taken.reasons
-        self.metrics.bytes += size
+    async def _store(self, result: IntakeResult, body_bytes: int) -> None:
+        """Return when all lines are on disk, and count them only then."""
+        day = result.arrival.day
+        if result.rejected:
+            await self.rejects.append(day, result.rejected)
+        if result.lines:
+            await self.events.append(day, result.lines)
+        self.metrics.accepted += len(result.lines)
+        self.metrics.suppressed += result.suppressed
+        self.metrics.rejected += result.reasons
+        self.metrics.bytes += body_bytes
 
-    async def _pixel(self, request: Request) -> Reply:
-        """Always the picture; what was wrong is only counted, as nobody would see an answer."""
+    async def _collect_pixel(self, request: Request) -> Reply:
+        """Store the event of a pixel; errors are only counted, as no one would see the reply."""
         try:
-            body = _pixel_data(request.query)
-            self.budget.hold(request, len(body))
-            head = open_single(body)
-            self._admit_key(request, head.writeKey)
-            head.type = request.path.removeprefix(PIXEL)
+            body = _decode_pixel(request.query)
+            self.budget.reserve(request, len(body))
+            head = parse_single(body)
+            self._check_body_key(request, head.writeKey)
+            head.type = request.path.removeprefix(PIXEL_PREFIX)
             request.headers[b"origin"] = b"pixel"
-            arrival = self._arrival(request)
-            await self._keep(take_single(head, body, self.suppressed, arrival), len(body))
+            arrival = self._make_arrival(request)
+            await self._store(process_single(head, body, self.suppressed, arrival), len(body))
         except Refusal as refusal:
             self.metrics.rejected[refusal.code] += 1
         return Reply(200, GIF, b"image/gif", ((b"cache-control", b"no-store"),))
 
-    def _arrival(self, request: Request) -> Arrival:
+    def _make_arrival(self, request: Request) -> Arrival:
+        """Return the arrival of a request now; only those of browsers have an address."""
         headers, received = request.headers, int(time() * 1000) * 1000
         if b"origin" in headers or headers.get(b"content-type", b"")[:10] == b"text/plain":
             forwarded = headers.get(b"x-forwarded-for", b"")
-            return Arrival(received, self.project, self.proxies.client(request.peer, forwarded))
+            address = self.proxies.client_address(request.peer, forwarded)
+            return Arrival(received, self.project, address)
         return Arrival(received, self.project)
 
 
-def _preflight(headers: Headers) -> Reply:
-    """Leave to send what the page asks for: libraries add headers of their own, and users more."""
-    asked = headers.get(b"access-control-request-headers", _USUAL_HEADERS)
-    asked = asked if len(asked) <= _MAX_ASKED else _USUAL_HEADERS
-    return Reply(204, b"", headers=(*_PREFLIGHT, (b"access-control-allow-headers", asked)))
+def _answer_preflight(headers: Headers) -> Reply:
+    """Allow every header that the page asks for, since SDKs and their users add their own."""
+    allowed = headers.get(b"access-control-request-headers", _DEFAULT_ALLOWED_HEADERS)
+    if len(allowed) > _MAX_ALLOWED_HEADERS_BYTES:
+        allowed = _DEFAULT_ALLOWED_HEADERS
+    allow_headers = (b"access-control-allow-headers", allowed)
+    return Reply(204, b"", headers=(*_PREFLIGHT_HEADERS, allow_headers))
 
 
-def _allow(method: str, wanted: str) -> None:
-    if method != wanted:
-        raise Refusal(405, "method_not_allowed", f"this path takes {wanted}")
+def _require_method(method: str, expected: str) -> None:
+    if method != expected:
+        raise Refusal(405, "method_not_allowed", f"use {expected} for this path")
 
 
-def _pixel_data(query: bytes) -> bytes:
+def _decode_pixel(query: bytes) -> bytes:
+    """Decode the event in the query parameter `data`; raises a 400 `Refusal`."""
     try:
         fields = parse_qs(query.decode("latin-1"), max_num_fields=_MAX_QUERY_FIELDS)
         data = fields.get("data", [""])[0]
         coded = data.replace(" ", "-").replace("+", "-").replace("/", "_").rstrip("=")
-        return mended(urlsafe_b64decode(coded + "=" * (-len(coded) % 4)))
+        return replace_lone_surrogates(urlsafe_b64decode(coded + "=" * (-len(coded) % 4)))
     except (binascii.Error, ValueError) as problem:
         raise Refusal(400, "not_base64", "data must be base64 of a JSON object") from problem

@@ -1,35 +1,35 @@
-"""A request's body, decompressed within bounds."""
+"""Decoding of a request's body."""
 
 import zlib
 
-from eventlake.collect.intake import mended
-from eventlake.collect.limits import MAX_BODY
+from eventlake.collect.intake import replace_lone_surrogates
+from eventlake.collect.limits import MAX_BODY_BYTES
 from eventlake.collect.refusal import Refusal, too_large
 
-GZIP = 31
+GZIP_WBITS = 31
 
 
 def decode_body(body: bytes, encoding: bytes) -> bytes:
-    """The body as JSON text; raises a `Refusal` when it cannot be unpacked or is too large."""
-    return mended(_plain(body, encoding.strip().lower()))
+    """Decompress a body and replace its lone surrogates.
 
-
-def _plain(body: bytes, encoding: bytes) -> bytes:
+    Raises a `Refusal` when the encoding is unknown, the gzip damaged, or the result too large.
+    """
+    encoding = encoding.strip().lower()
     if encoding == b"gzip":
-        return _gunzipped(body)
-    if encoding not in (b"", b"identity"):
-        raise Refusal(400, "encoding_not_supported", "content-encoding may be gzip")
-    return body
+        body = _gunzip(body)
+    elif encoding not in (b"", b"identity"):
+        raise Refusal(400, "encoding_not_supported", "content-encoding must be gzip or identity")
+    return replace_lone_surrogates(body)
 
 
-def _gunzipped(body: bytes) -> bytes:
-    unzip = zlib.decompressobj(GZIP)
+def _gunzip(body: bytes) -> bytes:
+    decompressor = zlib.decompressobj(GZIP_WBITS)
     try:
-        plain = unzip.decompress(body, MAX_BODY + 1)
+        plain = decompressor.decompress(body, MAX_BODY_BYTES + 1)
     except zlib.error as problem:
         raise Refusal(400, "not_gzip", "the body is not gzip") from problem
-    if len(plain) > MAX_BODY:
-        raise too_large(MAX_BODY)
-    if not unzip.eof or unzip.unused_data:
-        raise Refusal(400, "not_gzip", "the gzip body is cut short, or more than one")
+    if len(plain) > MAX_BODY_BYTES:
+        raise too_large(MAX_BODY_BYTES)
+    if not decompressor.eof or decompressor.unused_data:
+        raise Refusal(400, "not_gzip", "the gzip body is truncated or has trailing data")
     return plain

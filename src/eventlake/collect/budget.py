@@ -1,11 +1,11 @@
-"""The bytes that requests may hold together."""
+"""The memory limit that all requests share."""
 
 from eventlake.collect.limits import Limits
 from eventlake.collect.refusal import overloaded
 from eventlake.collect.request import Request
 
 REQUEST_BYTES = 4096
-"""What a request costs beside its header and its body."""
+"""Fixed cost of a request, added to its header and body."""
 
 
 class Budget:
@@ -16,34 +16,35 @@ class Budget:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self.used = 0
-        self.keyless = 0
+        self.used_bytes = 0
+        self.keyless_bytes = 0
 
-    def hold(self, request: Request, body_bytes: int) -> None:
-        """Set how many bytes a request holds beside its header; raise a 429 when over the limit."""
+    def reserve(self, request: Request, body_bytes: int) -> None:
+        """Set a request's reservation to its fixed cost, its header and `body_bytes`.
+
+        Raises a 429 `Refusal`, and changes nothing, when that would exceed the limit.
+        """
         size = REQUEST_BYTES + request.header_bytes + body_bytes
-        more = size - request.held
-        if more > 0 and not self._fits(request, more):
+        growth, limits = size - request.reserved_bytes, self._limits
+        is_full = self.used_bytes + growth > limits.inflight_bytes or (
+            not request.has_valid_key and self.keyless_bytes + growth > limits.keyless_bytes
+        )
+        if growth > 0 and is_full:
             raise overloaded()
-        self._add(request, more)
+        self._add(request, growth)
 
-    def keyed(self, request: Request) -> None:
+    def mark_valid_key(self, request: Request) -> None:
         """Count a request among those with a valid key."""
-        if not request.keyed:
-            request.keyed = True
-            self.keyless -= request.held
+        if not request.has_valid_key:
+            request.has_valid_key = True
+            self.keyless_bytes -= request.reserved_bytes
 
     def release(self, request: Request) -> None:
-        """Give back all that a request holds."""
-        self._add(request, -request.held)
+        """Release a request's whole reservation; may be repeated."""
+        self._add(request, -request.reserved_bytes)
 
-    def _fits(self, request: Request, more: int) -> bool:
-        if self.used + more > self._limits.inflight_bytes:
-            return False
-        return request.keyed or self.keyless + more <= self._limits.keyless_bytes
-
-    def _add(self, request: Request, more: int) -> None:
-        request.held += more
-        self.used += more
-        if not request.keyed:
-            self.keyless += more
+    def _add(self, request: Request, growth: int) -> None:
+        request.reserved_bytes += growth
+        self.used_bytes += growth
+        if not request.has_valid_key:
+            self.keyless_bytes += growth

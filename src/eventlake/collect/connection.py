@@ -1,4 +1,4 @@
-"""One client's connection: HTTP/1.1 requests in, answers out, each byte counted as it arrives."""
+"""A client's HTTP/1.1 connection; bytes are counted as they arrive."""
 
 import asyncio
 from collections import deque
@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import httptools
 
 from eventlake.collect.app import App
-from eventlake.collect.limits import MAX_BODY, MAX_HEADER, MAX_HEADER_FIELDS
+from eventlake.collect.limits import MAX_BODY_BYTES, MAX_HEADER_BYTES, MAX_HEADER_FIELDS
 from eventlake.collect.pool import Pool
 from eventlake.collect.refusal import (
     Refusal,
@@ -21,25 +21,25 @@ from eventlake.collect.refusal import (
     url_too_long,
 )
 from eventlake.collect.replies import CONTINUE, encode_reply
-from eventlake.collect.request import HEADERS, Reply, Request
+from eventlake.collect.request import USED_HEADERS, Reply, Request
 
 HEADER_END = b"\r\n\r\n"
-CHUNK_BYTES = 16
-"""What the frame of a chunk may take; more than this is an extension."""
-SMALL_HEADER = 8 << 10
-"""A request without a body and with no more header than this is answered also when overloaded."""
+CHUNK_FRAME_BYTES = 16
+"""Framing of a chunk that is not counted as overhead; more than this is an extension."""
+SMALL_HEADER_BYTES = 8 << 10
+"""Requests without a body and with a header up to this size are answered under overload too."""
 LINGER_SECONDS = 2.0
-"""How long a refused client may go on sending, so that it gets to read its answer."""
-WRITE_BUFFER = 16 << 10
-"""Bytes of answers that a client may leave unread."""
-_LISTS = frozenset((b"connection", b"x-forwarded-for"))
+"""How long a refused client may go on sending, so that it can read its reply."""
+WRITE_BUFFER_BYTES = 16 << 10
+"""Bytes of replies that a client may leave unread."""
+_LIST_HEADERS = frozenset((b"connection", b"x-forwarded-for"))
 
 
 class Connection(asyncio.Protocol):
     """Parses requests and answers them one at a time.
 
-    The parser cannot stop within what it is fed, so it is fed up to the end of a header at a
-    time: at most two requests are parsed ahead, and what follows them waits as bytes.
+    The parser cannot stop within the bytes that it gets, so it gets them up to the end of a
+    header at a time: at most two requests are parsed ahead, and later bytes are buffered.
     """
 
     def __init__(self, app: App, pool: Pool) -> None:
@@ -47,69 +47,69 @@ class Connection(asyncio.Protocol):
         self._parser = _make_parser(self)
         self._transport: asyncio.Transport
         self.deadline = inf
-        self.unread = 0
+        self.partial_header_bytes = 0
         self._peer: str | None = None
-        # The request that is being read, and what its callbacks have counted.
+        # The request that is being read, and the counters of its callbacks.
         self._request: Request | None = None
         self._url = b""
-        self._fields = 0
+        self._field_count = 0
         self._header_done = False
         self._upgrade = False
-        self._begun = False
-        self._framed = 0
-        self._overhead = 0
-        # What has been read and is not answered.
-        self._busy = False
+        self._message_began = False
+        self._body_bytes = 0
+        self._overhead_bytes = 0
+        # Requests and bytes that are received and not answered.
+        self._answering = False
         self._queue: deque[Request] = deque()
         self._refusal: Refusal | None = None
-        self._rest = b""
-        self._ahead = Request()
-        # How it ends.
-        self._paused = False
+        self._unparsed = b""
+        self._unparsed_reservation = Request()
+        # How the connection ends.
+        self._reading_paused = False
         self._eof = False
-        self._deaf = False
-        self._last = False
+        self._ignores_input = False
+        self._closes_next = False
 
-    # The transport's side
+    # Called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(WRITE_BUFFER)
+        self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
         peer = transport.get_extra_info("peername")
         self._peer = peer[0] if isinstance(peer, tuple) else None
-        self._allow(self._pool.limits.header_seconds)
+        self._set_deadline(self._pool.limits.header_seconds)
         self._pool.add(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._deaf:
+        if self._ignores_input:
             return
-        if self._busy:
-            self._keep_for_later(data)
+        if self._answering:
+            self._buffer(data)
         else:
             self._feed(data)
 
     def eof_received(self) -> bool:
-        """The client sends no more; it may still wait for answers."""
-        self._eof = self._deaf = self._last = True
-        return self._busy
+        """Keep the connection open for pending replies: the client only stopped sending."""
+        self._eof = self._ignores_input = self._closes_next = True
+        return self._answering
 
     def pause_writing(self) -> None:
-        """The client does not read its answers."""
+        """Abort: the client does not read its replies."""
         self.abort()
 
     def connection_lost(self, _: Exception | None) -> None:
-        self._deaf = self._last = True
+        self._ignores_input = self._closes_next = True
         self._pool.remove(self)
         self._drop_unanswered()
         if self._request:
             self._app.budget.release(self._request)
             self._request = None
 
-    # The pool's side
+    # Called by the pool
 
     def expire(self) -> None:
-        """Cut the client off: it is past its deadline."""
-        if self._deaf:
+        """Refuse an unfinished request with 408; close a connection without one."""
+        if self._ignores_input:
             self.abort()
         elif self._request and self._header_done:
             self._refuse(too_slow("body"))
@@ -117,36 +117,38 @@ class Connection(asyncio.Protocol):
             self._refuse(too_slow("header"))
         else:
             self._transport.close()
-            self._deaf = True
+            self._ignores_input = True
 
-    def finish(self) -> None:
-        """Close after the request that is on its way, or now if there is none."""
-        self._last = True
-        if not self._busy and not self._request:
+    def close_when_idle(self) -> None:
+        """Close after the request that is being read or answered, or now if there is none."""
+        self._closes_next = True
+        if not self._answering and not self._request:
             self._transport.close()
 
     def abort(self) -> None:
-        self._deaf = True
+        self._ignores_input = True
         self._transport.abort()
 
-    # Feeding the parser
+    # Parsing
 
     def _feed(self, data: bytes) -> None:
+        """Parse bytes up to the end of a request, and buffer the rest."""
         view, at = memoryview(data), 0
-        while at < len(data) and not self._deaf:
-            found = data.find(HEADER_END, at)
-            end = len(data) if found < 0 else found + len(HEADER_END)
-            end = min(end, at + MAX_HEADER)
+        while at < len(data) and not self._ignores_input:
+            header_end = data.find(HEADER_END, at)
+            end = len(data) if header_end < 0 else header_end + len(HEADER_END)
+            end = min(end, at + MAX_HEADER_BYTES)
             self._parse(view[at:end])
             at = end
-            if self._busy:
-                self._keep_for_later(data[at:])
+            if self._answering:
+                self._buffer(data[at:])
                 return
-        if self._request and not self._header_done and not self._deaf:
-            self._pool.count_unread(self, self.unread + len(data))
+        if self._request and not self._header_done and not self._ignores_input:
+            self._pool.set_partial_header(self, self.partial_header_bytes + len(data))
 
     def _parse(self, piece: memoryview) -> None:
-        self._begun, self._framed = False, 0
+        """Run the parser; bytes outside of bodies count against the header limit."""
+        self._message_began, self._body_bytes = False, 0
         try:
             self._parser.feed_data(piece)
         except httptools.HttpParserUpgrade as upgrade:
@@ -154,19 +156,19 @@ class Connection(asyncio.Protocol):
             return
         except httptools.HttpParserError:
             self._refuse(not_http())
-        if not self._begun:
-            self._overhead += len(piece) - self._framed
-            if self._overhead > MAX_HEADER:
+        if not self._message_began:
+            self._overhead_bytes += len(piece) - self._body_bytes
+            if self._overhead_bytes > MAX_HEADER_BYTES:
                 self._refuse(header_too_large())
 
     def _ignore_upgrade(self, rest: memoryview) -> None:
-        """Read the request as if it had not asked for another protocol."""
+        """Parse the request again without its Upgrade header; CONNECT is refused."""
         self._upgrade = False
         request = self._request
-        if request is None or self._deaf:
+        if request is None or self._ignores_input:
             return
         if request.method == "CONNECT":
-            self._refuse(Refusal(405, "method_not_allowed", "this is no proxy", unread=True))
+            self._refuse(Refusal(405, "method_not_allowed", "this is not a proxy", close=True))
             return
         version = self._parser.get_http_version().encode()
         lines = [b"%s: %s" % pair for pair in request.headers.items() if pair[0] != b"upgrade"]
@@ -175,43 +177,44 @@ class Connection(asyncio.Protocol):
         self._parse(memoryview(b"\r\n".join(head) + HEADER_END))
         self._parse(rest)
 
-    def _keep_for_later(self, data: bytes) -> None:
-        """Keep what came after the request that is being answered, as far as there is room."""
+    def _buffer(self, data: bytes) -> None:
+        """Buffer bytes of later requests and stop reading; without room for them, close."""
         if not data and not self._request:
             return
-        self._pause()
+        self._pause_reading()
         try:
-            # Of a request that has begun, the parser may hold a header.
-            begun = MAX_HEADER if self._request and not self._header_done else 0
-            self._app.budget.hold(self._ahead, len(self._rest) + len(data) + begun)
-        except Refusal:  # answer what came before; the client sends the rest again
-            self._rest, self._deaf, self._last = b"", True, True
+            size = len(self._unparsed) + len(data)
+            if self._request and not self._header_done:
+                size += MAX_HEADER_BYTES  # the parser may hold that much of a header
+            self._app.budget.reserve(self._unparsed_reservation, size)
+        except Refusal:  # answer the earlier requests; the client sends the rest again
+            self._unparsed, self._ignores_input, self._closes_next = b"", True, True
         else:
-            self._rest += data
+            self._unparsed += data
 
-    # The parser's side
+    # Called by the parser
 
     def on_message_begin(self) -> None:
-        if not self._busy:
-            self._allow(self._pool.limits.header_seconds)
+        if not self._answering:
+            self._set_deadline(self._pool.limits.header_seconds)
         self._request = Request(peer=self._peer)
-        self._url, self._fields = b"", 0
-        self._header_done, self._begun, self._overhead = False, True, 0
+        self._url, self._field_count = b"", 0
+        self._header_done, self._message_began, self._overhead_bytes = False, True, 0
 
     def on_url(self, url: bytes) -> None:
         self._url += url
         self._count_header(len(url))
-        if len(self._url) > MAX_HEADER:
+        if len(self._url) > MAX_HEADER_BYTES:
             self._refuse(url_too_long())
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._fields += 1
+        self._field_count += 1
         self._count_header(len(name) + len(value) + 4)
         name = name.lower()
         request = self._request
-        if name in HEADERS and request and not self._header_done:
+        if name in USED_HEADERS and request and not self._header_done:
             headers = request.headers
-            if name in _LISTS and name in headers:
+            if name in _LIST_HEADERS and name in headers:
                 value = headers[name] + b", " + value
             headers[name] = value
 
@@ -219,30 +222,31 @@ class Connection(asyncio.Protocol):
         if not self._request:
             return
         self._request.header_bytes += size
-        if self._request.header_bytes > MAX_HEADER or self._fields > MAX_HEADER_FIELDS:
-            self._refuse(url_too_long() if len(self._url) > MAX_HEADER else header_too_large())
+        if self._request.header_bytes > MAX_HEADER_BYTES or self._field_count > MAX_HEADER_FIELDS:
+            is_url = len(self._url) > MAX_HEADER_BYTES
+            self._refuse(url_too_long() if is_url else header_too_large())
 
     def on_headers_complete(self) -> None:
         request, parser = self._request, self._parser
-        if self._deaf or not request:
+        if self._ignores_input or not request:
             return
         request.method = parser.get_method().decode()
         self._upgrade = parser.should_upgrade()
         if self._upgrade:
             return
         self._header_done = True
-        if self.unread:
-            self._pool.count_unread(self, 0)
-        # An HTTP/1.0 client is not told how to keep a connection.
+        if self.partial_header_bytes:
+            self._pool.set_partial_header(self, 0)
+        # Replies have no `Connection: keep-alive` header, which HTTP/1.0 clients would need.
         request.keep_alive = parser.should_keep_alive() and parser.get_http_version() == "1.1"
         try:
-            self._admit(request)
+            self._check_header(request)
         except Refusal as refusal:
-            request.takes_body, request.refusal = False, refusal
-            if refusal.unread or b"expect" in request.headers:
+            request.stores_body, request.refusal = False, refusal
+            if refusal.close or b"expect" in request.headers:
                 self._refuse(refusal)
 
-    def _admit(self, request: Request) -> None:
+    def _check_header(self, request: Request) -> None:
         try:
             url = httptools.parse_url(self._url)
         except httptools.HttpParserInvalidURLError:
@@ -250,145 +254,146 @@ class Connection(asyncio.Protocol):
         path = (url.path or b"").decode("latin-1")
         request.path = unquote(path) if "%" in path else path
         request.query = url.query or b""
-        self._app.admit(request)
-        if request.takes_body or request.header_bytes > SMALL_HEADER:
-            self._app.budget.hold(request, 0)
-        if self._busy:
+        self._app.check_header(request)
+        if request.stores_body or request.header_bytes > SMALL_HEADER_BYTES:
+            self._app.budget.reserve(request, 0)
+        if self._answering:
             return
-        self._allow(self._pool.limits.body_seconds)
-        if request.keyed:
-            self._pool.engage(self)
+        self._set_deadline(self._pool.limits.body_seconds)
+        if request.has_valid_key:
+            self._pool.mark_busy(self)
         if request.headers.get(b"expect", b"").lower() == b"100-continue":
             self._transport.write(CONTINUE)
 
     def on_body(self, body: bytes) -> None:
-        self._framed += len(body)
+        self._body_bytes += len(body)
         request = self._request
-        if self._deaf or not request or not request.takes_body:
+        if self._ignores_input or not request or not request.stores_body:
             return
         size = len(request.body) + len(body)
         try:
-            if size > MAX_BODY:
-                raise too_large(MAX_BODY)
-            self._app.budget.hold(request, size)
+            if size > MAX_BODY_BYTES:
+                raise too_large(MAX_BODY_BYTES)
+            self._app.budget.reserve(request, size)
         except Refusal as refusal:
             self._refuse(refusal)
         else:
             request.body += body
 
     def on_chunk_header(self) -> None:
-        self._framed += CHUNK_BYTES
+        self._body_bytes += CHUNK_FRAME_BYTES
 
     def on_message_complete(self) -> None:
         request = self._request
-        if self._deaf or self._upgrade or not request:
+        if self._ignores_input or self._upgrade or not request:
             return
         self._request = None
-        if self._busy:
+        if self._answering:
             self._queue.append(request)
         else:
-            self._start(request)
+            self._start_answer(request)
 
     # Answering
 
-    def _start(self, request: Request) -> None:
-        self._busy, self.deadline = True, inf
-        self._pool.engage(self)
-        self._pool.run(self._answer(request))
+    def _start_answer(self, request: Request) -> None:
+        self._answering, self.deadline = True, inf
+        self._pool.mark_busy(self)
+        self._pool.run_task(self._answer(request))
 
     async def _answer(self, request: Request) -> None:
         reply = await self._app.answer(request)
-        self._busy = False
+        self._answering = False
         if self._transport.is_closing():
             return
         self._write(reply, request)
         if not self._transport.is_closing():
-            self._go_on()
+            self._continue()
 
     def _write(self, reply: Reply, request: Request | None) -> None:
-        more = bool(self._queue or self._refusal)
-        close = reply.close or not request or not request.keep_alive or (self._last and not more)
+        """Send a reply; close the connection if the reply or the request asks for it."""
+        is_last = self._closes_next and not (self._queue or self._refusal)
+        close = reply.close or not request or not request.keep_alive or is_last
         head_only = request is not None and request.method == "HEAD"
         self._transport.write(
             encode_reply(reply, self._pool.date, close=close, head_only=head_only)
         )
         if close:
-            self._close(linger=(reply.close or self._deaf) and not self._eof)
+            self._close(linger=(reply.close or self._ignores_input) and not self._eof)
 
     def _close(self, *, linger: bool) -> None:
-        self._deaf = self._last = True
+        """Close now, or with `linger` when the client has stopped sending."""
+        self._ignores_input = self._closes_next = True
         self._drop_unanswered()
-        self._allow(LINGER_SECONDS)
-        self._pool.wait_for(self)
+        self._set_deadline(LINGER_SECONDS)
+        self._pool.mark_waiting(self)
         if linger and not self._transport.is_closing():
-            # To close now would reset the connection under what the client still sends, and the
-            # answer would be lost with it.
+            # Closing now would reset the connection while the client sends, and lose the reply.
             self._transport.write_eof()
-            self._resume()
+            self._resume_reading()
         else:
             self._transport.close()
 
-    def _go_on(self) -> None:
-        """Take the next request, or wait for one."""
-        if self._deaf and not (self._queue or self._refusal):
+    def _continue(self) -> None:
+        """Answer the next request, or wait for one."""
+        if self._ignores_input and not (self._queue or self._refusal):
             return
         if self._queue:
-            self._start(self._queue.popleft())
+            self._start_answer(self._queue.popleft())
             return
         if self._refusal:
-            self._write(self._app.refused(self._refusal), None)
+            self._write(self._app.make_error_reply(self._refusal), None)
             return
-        self._pool.wait_for(self)
-        self._allow(self._seconds_to_wait())
-        rest, self._rest = self._rest, b""
-        self._app.budget.release(self._ahead)
+        self._pool.mark_waiting(self)
+        self._set_deadline(self._read_timeout())
+        rest, self._unparsed = self._unparsed, b""
+        self._app.budget.release(self._unparsed_reservation)
         if rest:
             self._feed(rest)
-        if not self._busy and not self._deaf:
-            self._resume()
+        if not self._answering and not self._ignores_input:
+            self._resume_reading()
 
-    def _seconds_to_wait(self) -> float:
+    def _read_timeout(self) -> float:
         limits = self._pool.limits
         if self._request is None:
             return limits.idle_seconds
         return limits.body_seconds if self._header_done else limits.header_seconds
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Answer with an error after the answers that are due, and read no more."""
-        if self._deaf:
+        """Send an error after the pending replies, and ignore further input."""
+        if self._ignores_input:
             return
-        self._deaf = True
-        self._pool.count_unread(self, 0)
+        self._ignores_input = True
+        self._pool.set_partial_header(self, 0)
         if self._request:
             self._app.budget.release(self._request)
             self._request = None
-        if self._busy:
+        if self._answering:
             self._refusal = refusal
         else:
-            self._write(self._app.refused(refusal), None)
+            self._write(self._app.make_error_reply(refusal), None)
 
     def _drop_unanswered(self) -> None:
-        self._rest = b""
-        self._app.budget.release(self._ahead)
+        self._unparsed = b""
+        self._app.budget.release(self._unparsed_reservation)
         while self._queue:
             self._app.budget.release(self._queue.popleft())
 
-    def _pause(self) -> None:
-        if not self._paused and not self._transport.is_closing():
-            self._paused = True
+    def _pause_reading(self) -> None:
+        if not self._reading_paused and not self._transport.is_closing():
+            self._reading_paused = True
             self._transport.pause_reading()
 
-    def _resume(self) -> None:
-        if self._paused and not self._transport.is_closing():
-            self._paused = False
+    def _resume_reading(self) -> None:
+        if self._reading_paused and not self._transport.is_closing():
+            self._reading_paused = False
             self._transport.resume_reading()
 
-    def _allow(self, seconds: float) -> None:
+    def _set_deadline(self, seconds: float) -> None:
         self.deadline = monotonic() + seconds
 
 
 def _make_parser(connection: Connection) -> httptools.HttpRequestParser:
     parser = httptools.HttpRequestParser(connection)
-    # What follows a request with `Connection: close` is no fault of that request.
+    # Bytes after a request with `Connection: close` do not make that request invalid.
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser

@@ -1,4 +1,4 @@
-"""A request's body turned into lines for the archive and lines for the rejected log."""
+"""Turns a request's body into lines for the archive and lines for the rejected log."""
 
 import re
 from collections import Counter
@@ -9,47 +9,55 @@ from typing import Any
 
 import msgspec
 
-from eventlake.collect.check import Head, fault, is_absent
-from eventlake.collect.levels import cut_levels, is_too_deep
-from eventlake.collect.limits import MAX_BATCH, MAX_EVENT, MAX_SHARED
+from eventlake.collect.check import EventHead, is_missing, rejection_reason
+from eventlake.collect.levels import is_too_deep, truncate_levels
+from eventlake.collect.limits import MAX_BATCH_EVENTS, MAX_EVENT_BYTES, MAX_SHARED_BYTES
 from eventlake.collect.refusal import Refusal
-from eventlake.collect.stamp import ALONE, Arrival, Fields, Shared, fields_of, iso, stamp
+from eventlake.collect.stamp import (
+    NO_SHARED_FIELDS,
+    Arrival,
+    Fields,
+    SharedFields,
+    decode_fields,
+    decode_object,
+    format_timestamp,
+    stamp_event,
+)
 from eventlake.kernels.jsontext import MAX_LEVELS
 from eventlake.model.types import Num
 from eventlake.model.types import plain as plain_number
 
-_NOTHING = msgspec.Raw()
+_MISSING = msgspec.Raw()
 _NUMBER_STARTS = frozenset(b"%c" % c for c in b"-0123456789")
 _RAW_FIELDS = frozenset(("properties", "traits", "context", "integrations"))
 _BATCH_LEVELS = MAX_LEVELS + 3
-"""Where a batch is cut: its own two levels, and one more than an event may have."""
+"""Where a batch is truncated: its own two levels, and one more than an event may have."""
 
 
-class Envelope(msgspec.Struct, gc=False):
-    """A batch as it is sent."""
+class Batch(msgspec.Struct, gc=False):
+    """The body of a batch request, with its events undecoded."""
 
     batch: list[msgspec.Raw]
-    context: msgspec.Raw = _NOTHING
-    integrations: msgspec.Raw = _NOTHING
-    sentAt: msgspec.Raw = _NOTHING  # noqa: N815 - the batch's own spelling
-    writeKey: msgspec.Raw = _NOTHING  # noqa: N815
+    context: msgspec.Raw = _MISSING
+    integrations: msgspec.Raw = _MISSING
+    sentAt: msgspec.Raw = _MISSING  # noqa: N815 - the batch's own spelling
+    writeKey: msgspec.Raw = _MISSING  # noqa: N815
 
     @property
-    def shared(self) -> Shared:
-        sent_at = None if is_absent(self.sentAt) else text_of(self.sentAt) or self.sentAt
-        return Shared(fields_of(self.context), fields_of(self.integrations), sent_at)
+    def shared_fields(self) -> SharedFields:
+        sent_at = None if is_missing(self.sentAt) else decode_string(self.sentAt) or self.sentAt
+        return SharedFields(decode_object(self.context), decode_object(self.integrations), sent_at)
 
 
-_envelope = msgspec.json.Decoder(Envelope).decode
-_head = msgspec.json.Decoder(Head).decode
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_value = msgspec.json.Decoder().decode
+_decode_batch = msgspec.json.Decoder(Batch).decode
+_decode_strict_head = msgspec.json.Decoder(EventHead).decode
+_decode_value = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
 @dataclass
-class Taken:
-    """What became of a request's events."""
+class IntakeResult:
+    """The lines to store for a request, and counts of the events that are not archived."""
 
     arrival: Arrival
     lines: list[bytes] = field(default_factory=list)
@@ -59,173 +67,190 @@ class Taken:
 
     @property
     def size(self) -> int:
-        """The bytes of all its lines."""
+        """The bytes of all lines."""
         return sum(map(len, self.lines)) + sum(map(len, self.rejected))
 
     def reject(self, raw: msgspec.Raw, reason: str) -> None:
-        """Keep an event that is not valid, with its reason."""
-        event = _keyless(_shallow(raw))
-        kept = {"reason": reason, "receivedAt": iso(self.arrival.received), "event": event}
-        self.rejected.append(_line(kept))
+        """Add an invalid event, without its write key, to the rejected lines."""
+        event = _remove_write_key(_limit_depth(raw))
+        received = format_timestamp(self.arrival.received)
+        record = {"reason": reason, "receivedAt": received, "event": event}
+        self.rejected.append(_encode_line(record))
         self.reasons[reason] += 1
 
 
-def open_single(body: bytes) -> Head:
-    """A single call, for its write key and its type."""
-    if len(body) > MAX_EVENT:
-        raise Refusal(400, "event_too_large", f"an event may have {MAX_EVENT:,} bytes")
+def parse_single(body: bytes) -> EventHead:
+    """Decode the head of a single event; raises a 400 `Refusal` if that is impossible."""
+    if len(body) > MAX_EVENT_BYTES:
+        message = f"the event is too large: the limit is {MAX_EVENT_BYTES:,} bytes"
+        raise Refusal(400, "event_too_large", message)
     if is_too_deep(body):
-        raise Refusal(400, "too_deep", f"an event may nest {MAX_LEVELS} levels")
-    head = _decoded(decode_head, body, "the body must be one JSON object")
-    assert isinstance(head, Head)
+        raise Refusal(400, "too_deep", f"the event has more than {MAX_LEVELS} levels of nesting")
+    head = _decode_body(decode_head, body, "the body must be one JSON object")
+    assert isinstance(head, EventHead)
     return head
 
 
-def open_batch(body: bytes) -> Envelope:
-    """A batch, its events still unread."""
-    wanted = "the body must be an object with an array `batch`"
+def parse_batch(body: bytes) -> Batch:
+    """Decode a batch but not its events; raises a 400 `Refusal` if that is impossible.
+
+    Fields that are shared by the events and too deep are truncated, so that the events are
+    rejected one by one.
+    """
+    expected = "the body must be an object with an array `batch`"
     try:
-        envelope = _decoded(_envelope, body, wanted)
+        batch = _decode_body(_decode_batch, body, expected)
     except RecursionError:
-        envelope = _decoded(_envelope, cut_levels(body, _BATCH_LEVELS), wanted)
-    assert isinstance(envelope, Envelope)
-    if len(envelope.batch) > MAX_BATCH:
-        raise Refusal(400, "batch_too_long", f"a batch may have {MAX_BATCH:,} events")
-    common = len(memoryview(envelope.context)) + len(memoryview(envelope.integrations))
-    if common * len(envelope.batch) > MAX_SHARED:
-        raise Refusal(400, "context_too_large", "the batch's context is too large for its events")
+        batch = _decode_body(_decode_batch, truncate_levels(body, _BATCH_LEVELS), expected)
+    assert isinstance(batch, Batch)
+    if len(batch.batch) > MAX_BATCH_EVENTS:
+        message = f"the batch is too long: the limit is {MAX_BATCH_EVENTS:,} events"
+        raise Refusal(400, "batch_too_long", message)
+    shared_bytes = len(memoryview(batch.context)) + len(memoryview(batch.integrations))
+    if shared_bytes * len(batch.batch) > MAX_SHARED_BYTES:
+        message = "the batch's context is too large for its number of events"
+        raise Refusal(400, "context_too_large", message)
     for name in ("context", "integrations", "sentAt"):
-        setattr(envelope, name, _shallow(getattr(envelope, name)))
-    return envelope
+        setattr(batch, name, _limit_depth(getattr(batch, name)))
+    return batch
 
 
-def _shallow(raw: msgspec.Raw) -> msgspec.Raw:
-    """A value as it is, or cut to one level more than an event may have, so that it is rejected."""
+def _limit_depth(raw: msgspec.Raw) -> msgspec.Raw:
+    """Truncate a too deep value to one level more than an event may have, so it is rejected."""
     text = bytes(raw)
-    return msgspec.Raw(cut_levels(text, MAX_LEVELS + 1)) if is_too_deep(text) else raw
+    return msgspec.Raw(truncate_levels(text, MAX_LEVELS + 1)) if is_too_deep(text) else raw
 
 
-def decode_head(raw: bytes | msgspec.Raw) -> Head:
-    """The fields of an event that the collector looks at; a number may be of any size."""
+def decode_head(raw: bytes | msgspec.Raw) -> EventHead:
+    """Decode the head of an event, with numbers of any size.
+
+    Raises msgspec's ValidationError for JSON that is not an object.
+    """
     try:
-        return _head(raw)
-    except msgspec.ValidationError:  # no object, or a number beyond what a float holds
-        fields = _fields(raw)
-    known = {name: fields[name] for name in Head.__struct_fields__ if name in fields}
-    return Head(**{name: _lenient(name, value) for name, value in known.items()})
+        return _decode_strict_head(raw)
+    except msgspec.ValidationError:  # not an object, or a number that a float cannot hold
+        fields = decode_fields(raw)
+    names = [name for name in EventHead.__struct_fields__ if name in fields]
+    return EventHead(**{name: _decode_field(name, fields[name]) for name in names})
 
 
-def _lenient(name: str, raw: msgspec.Raw) -> Any:
+def _decode_field(name: str, raw: msgspec.Raw) -> Any:
+    """Decode a field; numbers that are too large are infinite, values that contain one are []."""
     if name in _RAW_FIELDS:
         return raw
     try:
-        return _value(raw)
+        return _decode_value(raw)
     except msgspec.ValidationError:
-        # A number that is too large, or something that has one inside.
         return inf if bytes(memoryview(raw)[:1]) in _NUMBER_STARTS else []
 
 
-def text_of(raw: msgspec.Raw) -> str | None:
-    """The text of a JSON string; None for any other value."""
+def decode_string(raw: msgspec.Raw) -> str | None:
+    """Decode a JSON string; None for any other value."""
     if bytes(memoryview(raw)[:1]) != b'"':
         return None
-    text = _value(raw)
-    assert isinstance(text, str)
-    return text
+    return str(_decode_value(raw))
 
 
-def take_single(head: Head, raw: bytes, suppressed: Collection[str], arrival: Arrival) -> Taken:
-    """One event; its type is that of the path."""
-    taken = Taken(arrival)
-    _take(taken, msgspec.Raw(raw), head, ALONE, suppressed)
-    return taken
+def process_single(
+    head: EventHead, body: bytes, suppressed: Collection[str], arrival: Arrival
+) -> IntakeResult:
+    """Return the line of a single event, whose type the caller has set from the path."""
+    result = IntakeResult(arrival)
+    _add_event(result, msgspec.Raw(body), head, NO_SHARED_FIELDS, suppressed)
+    return result
 
 
-def take_batch(envelope: Envelope, suppressed: Collection[str], arrival: Arrival) -> Taken:
-    """The events of a batch, each for itself: a bad one does not harm its neighbours."""
-    taken, shared = Taken(arrival), envelope.shared
-    for raw in envelope.batch:
+def process_batch(batch: Batch, suppressed: Collection[str], arrival: Arrival) -> IntakeResult:
+    """Return the lines of a batch; an invalid event is rejected without the others."""
+    result, shared = IntakeResult(arrival), batch.shared_fields
+    for raw in batch.batch:
         try:
-            _take_one(taken, raw, shared, suppressed)
-        except RecursionError:  # only what is too deep in any case
-            _take_one(taken, _shallow(raw), shared, suppressed)
-    return taken
+            _add_raw_event(result, raw, shared, suppressed)
+        except RecursionError:  # only events that are too deep in any case
+            _add_raw_event(result, _limit_depth(raw), shared, suppressed)
+    return result
 
 
-def _take_one(taken: Taken, raw: msgspec.Raw, shared: Shared, suppressed: Collection[str]) -> None:
+def _add_raw_event(
+    result: IntakeResult, raw: msgspec.Raw, shared: SharedFields, suppressed: Collection[str]
+) -> None:
     try:
         head = decode_head(raw)
     except msgspec.ValidationError:
-        taken.reject(raw, "event_not_object")
+        result.reject(raw, "event_not_object")
     else:
-        _take(taken, raw, head, shared, suppressed)
+        _add_event(result, raw, head, shared, suppressed)
 
 
-def _take(
-    taken: Taken, raw: msgspec.Raw, head: Head, shared: Shared, suppressed: Collection[str]
+def _add_event(
+    result: IntakeResult,
+    raw: msgspec.Raw,
+    head: EventHead,
+    shared: SharedFields,
+    suppressed: Collection[str],
 ) -> None:
-    if (
-        suppressed and _user(head, raw) in suppressed
-    ):  # first: not even the rejected log may keep them
-        taken.suppressed += 1
+    """Archive, reject or suppress one event in `result`."""
+    # Suppression comes first: the rejected log must not have these users either.
+    if suppressed and _user_id(head, raw) in suppressed:
+        result.suppressed += 1
         return
-    reason = "event_too_large" if len(memoryview(raw)) > MAX_EVENT else fault(head)
+    too_large = len(memoryview(raw)) > MAX_EVENT_BYTES
+    reason = "event_too_large" if too_large else rejection_reason(head)
     if reason:
-        taken.reject(raw, reason)
+        result.reject(raw, reason)
         return
-    line = _line(stamp(_fields(raw), head, shared, taken.arrival))
+    line = _encode_line(stamp_event(decode_fields(raw), head, shared, result.arrival))
     if is_too_deep(line):  # a load would quarantine it
-        taken.reject(raw, "too_deep")
+        result.reject(raw, "too_deep")
     else:
-        taken.lines.append(line)
+        result.lines.append(line)
 
 
-def _user(head: Head, raw: msgspec.Raw) -> str | None:
-    """The user's id as a load compares it: a number in its plain form."""
+def _user_id(head: EventHead, raw: msgspec.Raw) -> str | None:
+    """Return the user's id as a load compares it: a number in its plain form."""
     user = head.userId
     if isinstance(user, float):
-        return plain_number(Num(bytes(_fields(raw)["userId"]).decode()))
+        return plain_number(Num(bytes(decode_fields(raw)["userId"]).decode()))
     return None if user is None else str(user)
 
 
-def _line(value: Fields) -> bytes:
-    line = _encode(value)
+def _encode_line(fields: Fields) -> bytes:
+    line = _encode(fields)
     if b"\n" in line or b"\r" in line:  # between tokens, as pretty-printers put them
         line = line.replace(b"\n", b" ").replace(b"\r", b" ")
     return line + b"\n"
 
 
-def _keyless(raw: msgspec.Raw) -> Any:
-    """An event without its write key, which nothing may write down."""
+def _remove_write_key(raw: msgspec.Raw) -> Any:
+    """Return an event without its write key, which must never be written to disk."""
     try:
-        fields = _fields(raw)
+        fields = decode_fields(raw)
     except msgspec.ValidationError:
         return raw
     fields.pop("writeKey", None)
     return fields
 
 
-def _decoded(decode: Any, body: bytes, wanted: str) -> object:
+def _decode_body(decode: Any, body: bytes, expected: str) -> object:
+    """Decode JSON; raises a 400 `Refusal` with `expected` if it has the wrong shape."""
     try:
-        body.decode()  # the decoder passes what it does not look at
+        body.decode()  # the decoder does not check the bytes of values that it skips
         return decode(body)
     except msgspec.ValidationError as problem:
-        raise Refusal(400, "invalid_request", wanted) from problem
+        raise Refusal(400, "invalid_request", expected) from problem
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
         raise Refusal(400, "not_json", "the body is not valid JSON in UTF-8") from problem
 
 
+# A surrogate pair, a lone surrogate (6 bytes), or any other escape (2 bytes).
 _ESCAPE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F]..|\\.",
     re.DOTALL,
 )
 
 
-def mended(body: bytes) -> bytes:
-    """Halves of surrogate pairs, as browsers send of a cut emoji, as U+FFFD."""
-    return _ESCAPE.sub(_whole, body) if b"\\ud" in body or b"\\uD" in body else body
-
-
-def _whole(match: re.Match[bytes]) -> bytes:
-    escape = match[0]
-    return rb"\ufffd" if len(escape) == 6 else escape
+def replace_lone_surrogates(body: bytes) -> bytes:
+    """Replace escapes of half a surrogate pair, as browsers send of a cut emoji, with U+FFFD."""
+    if b"\\ud" not in body and b"\\uD" not in body:
+        return body
+    return _ESCAPE.sub(lambda match: rb"\ufffd" if len(match[0]) == 6 else match[0], body)

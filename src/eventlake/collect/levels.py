@@ -1,4 +1,4 @@
-"""How deep JSON nests, without recursion."""
+"""The nesting depth of JSON, found without recursion."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from eventlake.kernels.jsontext import MAX_LEVELS
 
-# Possessive, and a string without an end reaches to the end of the text: linear for any bytes.
+# Possessive, and an unterminated string matches to the end of the text: linear for any bytes.
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 _STRINGS = re.compile(_STRING, re.DOTALL)
 _TOKENS = re.compile(_STRING + rb"|[\[{]|[\]}]", re.DOTALL)
@@ -15,28 +15,29 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(_STEPS))
 
 
 def is_too_deep(text: bytes) -> bool:
-    """Whether JSON nests more levels than an event may."""
+    """Return whether JSON text has more levels than an event may have."""
     if text.count(b"{") + text.count(b"[") <= MAX_LEVELS:
         return False
     brackets = _STRINGS.sub(b"", text).translate(None, _NOT_BRACKETS)
     return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > MAX_LEVELS
 
 
-def cut_levels(text: bytes, most: int) -> bytes:
-    """JSON with `null` in place of each value that begins deeper than `most` levels."""
+def truncate_levels(text: bytes, max_levels: int) -> bytes:
+    """Replace each JSON value that begins deeper than `max_levels` with `null`."""
     pieces, end = [], 0
-    for start, stop in _deep_values(text, most):
+    for start, stop in _deep_values(text, max_levels):
         pieces += [text[end:start], b"null"]
         end = stop
     return b"".join([*pieces, text[end:]])
 
 
-def _deep_values(text: bytes, most: int) -> Iterator[tuple[int, int]]:
+def _deep_values(text: bytes, max_levels: int) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each array or object that begins at level `max_levels` + 1."""
     level = start = 0
     for token in _TOKENS.finditer(text):
         step = _STEPS.get(text[token.start()], 0)
-        if step > 0 and level == most:
+        if step > 0 and level == max_levels:
             start = token.start()
         level += step
-        if step < 0 and level == most:
+        if step < 0 and level == max_levels:
             yield start, token.end()

@@ -1,16 +1,21 @@
-"""The description of the API, for people, generators and fuzzers."""
+"""The OpenAPI description of the tracking API."""
 
 from typing import Any
 
 import msgspec
+
+from eventlake.collect.limits import MAX_BATCH_EVENTS, MAX_MESSAGE_ID_CHARS
+from eventlake.model.naming import Call
+
+_CALLS = [call.value for call in Call]
 
 _ID = {"type": ["string", "number", "null"]}
 _OBJECT = {"type": ["object", "null"]}
 _EVENT = {
     "type": "object",
     "properties": {
-        "type": {"enum": ["track", "identify", "page", "screen", "group", "alias"]},
-        "messageId": {"type": ["string", "null"], "maxLength": 100},
+        "type": {"enum": _CALLS},
+        "messageId": {"type": ["string", "null"], "maxLength": MAX_MESSAGE_ID_CHARS},
         "userId": _ID,
         "anonymousId": _ID,
         "groupId": _ID,
@@ -31,7 +36,7 @@ _BATCH = {
     "type": "object",
     "required": ["batch"],
     "properties": {
-        "batch": {"type": "array", "maxItems": 2500, "items": _EVENT},
+        "batch": {"type": "array", "maxItems": MAX_BATCH_EVENTS, "items": _EVENT},
         "context": _OBJECT,
         "integrations": _OBJECT,
         "sentAt": {"type": "string", "format": "date-time"},
@@ -39,16 +44,16 @@ _BATCH = {
     },
 }
 _STATUSES = {
-    "200": "Stored durably, or rejected and kept with its reason.",
-    "400": "Too large, not JSON, or not of the right shape.",
-    "401": "No write key, an unknown one, or a disabled source.",
+    "200": "Stored durably; invalid events are stored in the rejected log.",
+    "400": "Too large, not JSON, or the wrong structure.",
+    "401": "Missing or invalid write key, or a disabled source.",
     "408": "The header or the body did not arrive in time: send again.",
     "414": "The URL is too long.",
     "431": "The header is too large.",
     "429": "Overload: send again after Retry-After seconds.",
-    "503": "Could not be stored: send again.",
+    "503": "Could not be stored: send again after Retry-After seconds.",
 }
-_ANSWER = {
+_REPLY = {
     "type": "object",
     "required": ["success"],
     "properties": {
@@ -59,7 +64,7 @@ _ANSWER = {
 }
 
 
-def _post(summary: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _describe_post(summary: str, schema: dict[str, Any]) -> dict[str, Any]:
     kinds = ("application/json", "text/plain")
     return {
         "post": {
@@ -69,16 +74,16 @@ def _post(summary: str, schema: dict[str, Any]) -> dict[str, Any]:
                 "required": True,
                 "content": {kind: {"schema": schema} for kind in kinds},
             },
-            "responses": {status: _response(text) for status, text in _STATUSES.items()},
+            "responses": {status: _describe_response(text) for status, text in _STATUSES.items()},
         }
     }
 
 
-def _response(text: str) -> dict[str, Any]:
-    return {"description": text, "content": {"application/json": {"schema": _ANSWER}}}
+def _describe_response(text: str) -> dict[str, Any]:
+    return {"description": text, "content": {"application/json": {"schema": _REPLY}}}
 
 
-def _get(summary: str, kind: str) -> dict[str, Any]:
+def _describe_get(summary: str, kind: str) -> dict[str, Any]:
     return {
         "get": {
             "summary": summary,
@@ -87,25 +92,27 @@ def _get(summary: str, kind: str) -> dict[str, Any]:
     }
 
 
-def _pixel() -> dict[str, Any]:
-    described = _get("A 1x1 GIF, whatever becomes of the event.", "image/gif")
-    calls = {"enum": ["track", "identify", "page", "screen", "group", "alias"]}
-    described["get"]["parameters"] = [
-        {"name": "call", "in": "path", "required": True, "schema": calls},
+def _describe_pixel() -> dict[str, Any]:
+    path = _describe_get("One event; always answered with a 1x1 GIF.", "image/gif")
+    path["get"]["parameters"] = [
+        {"name": "call", "in": "path", "required": True, "schema": {"enum": _CALLS}},
         {"name": "data", "in": "query", "schema": {"type": "string"}},
     ]
-    return described
+    return path
 
 
-def _paths() -> dict[str, Any]:
-    calls = ("track", "identify", "page", "screen", "group", "alias", "t", "i", "p", "s", "g", "a")
+def _describe_paths() -> dict[str, Any]:
+    calls = (*_CALLS, *(call[0] for call in _CALLS))
     return {
-        **{f"/v1/{call}": _post("One event.", _EVENT) for call in calls},
-        **{f"/v1/{batch}": _post("Many events.", _BATCH) for batch in ("batch", "import", "b")},
-        "/v1/m": _post("What analytics.js reports of itself; forgotten.", {"type": "object"}),
-        "/v1/pixel/{call}": _pixel(),
-        "/health": _get("Alive.", "application/json"),
-        "/metrics": _get("Counts for Prometheus.", "text/plain"),
+        **{f"/v1/{call}": _describe_post("One event.", _EVENT) for call in calls},
+        **{
+            f"/v1/{batch}": _describe_post("Many events.", _BATCH)
+            for batch in ("batch", "import", "b")
+        },
+        "/v1/m": _describe_post("The metrics of analytics.js; ignored.", {"type": "object"}),
+        "/v1/pixel/{call}": _describe_pixel(),
+        "/health": _describe_get("Liveness check.", "application/json"),
+        "/metrics": _describe_get("Metrics for Prometheus.", "text/plain"),
     }
 
 
@@ -113,7 +120,7 @@ DESCRIPTION = msgspec.json.encode(
     {
         "openapi": "3.1.0",
         "info": {"title": "EventLake tracking API", "version": "1"},
-        "paths": _paths(),
+        "paths": _describe_paths(),
         "components": {"securitySchemes": {"writeKey": {"type": "http", "scheme": "basic"}}},
     }
 )

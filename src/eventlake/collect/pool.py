@@ -1,4 +1,4 @@
-"""All open connections: how many, how much they have sent unread, and which is closed first."""
+"""The open connections: their number, deadlines and incomplete headers."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -11,93 +11,94 @@ from eventlake.collect.limits import Limits
 TICK_SECONDS = 0.25
 
 
-class Client(Protocol):
-    """A connection, as the pool sees it."""
+class PooledConnection(Protocol):
+    """What the pool needs of a connection."""
 
     deadline: float
-    """When it is cut off, by `time.monotonic`."""
-    unread: int
-    """Bytes of an incomplete header."""
+    """When to call `expire`, by `time.monotonic`."""
+    partial_header_bytes: int
+    """Size of its incomplete header; set by the pool."""
 
     def expire(self) -> None: ...
-    def finish(self) -> None: ...
+    def close_when_idle(self) -> None: ...
     def abort(self) -> None: ...
 
 
 class Pool:
-    """Keeps the number of connections and the size of their incomplete headers within limits.
+    """Limits the number of connections and the size of their incomplete headers.
 
-    When a new connection is one too many, the one that has kept us waiting longest is closed:
-    silent, idle, with half a header or half a body.
+    A connection over the limit closes the one that has waited longest for its client: silent,
+    idle, or with an unfinished header or body.
     """
 
-    def __init__(self, limits: Limits, most: int) -> None:
-        self.limits, self.most = limits, most
+    def __init__(self, limits: Limits, max_connections: int) -> None:
+        self.limits, self.max_connections = limits, max_connections
         self.date = b""
-        self._open: set[Client] = set()
-        self._waiting: dict[Client, None] = {}
-        self._unread = 0
+        """The value of the Date header, renewed by `enforce_deadlines`."""
+        self._open: set[PooledConnection] = set()
+        self._waiting: dict[PooledConnection, None] = {}
+        self._partial_header_bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, client: Client) -> None:
-        """Count a new connection, and close an old one if there are too many."""
-        self._open.add(client)
-        self._waiting[client] = None
-        if len(self._open) > self.most:
-            self._close_first(next(iter(self._waiting)))
+    def add(self, connection: PooledConnection) -> None:
+        """Add a new connection; close the one that has waited longest if there are too many."""
+        self._open.add(connection)
+        self._waiting[connection] = None
+        if len(self._open) > self.max_connections:
+            self._evict(next(iter(self._waiting)))
 
-    def remove(self, client: Client) -> None:
-        self.count_unread(client, 0)
-        self._open.discard(client)
-        self._waiting.pop(client, None)
+    def remove(self, connection: PooledConnection) -> None:
+        self.set_partial_header(connection, 0)
+        self._open.discard(connection)
+        self._waiting.pop(connection, None)
 
-    def wait_for(self, client: Client) -> None:
-        """The client is to send something: from now on it may be closed to make room."""
-        if client in self._open:
-            self._waiting[client] = None
+    def mark_waiting(self, connection: PooledConnection) -> None:
+        """Note that the client has to send something: the connection may be closed for others."""
+        if connection in self._open:
+            self._waiting[connection] = None
 
-    def engage(self, client: Client) -> None:
-        """The client has sent what entitles it to an answer: it is not closed to make room."""
-        self._waiting.pop(client, None)
+    def mark_busy(self, connection: PooledConnection) -> None:
+        """Note that the client is owed a reply: the connection is not closed for others."""
+        self._waiting.pop(connection, None)
 
-    def count_unread(self, client: Client, size: int) -> None:
-        """Set the bytes of a connection's incomplete header; close others if there are too many."""
-        self._unread += size - client.unread
-        client.unread = size
-        while self._unread > self.limits.header_bytes:
-            oldest = next((one for one in self._waiting if one.unread), None)
+    def set_partial_header(self, connection: PooledConnection, size: int) -> None:
+        """Set the size of a connection's incomplete header; over the limit, close the oldest."""
+        self._partial_header_bytes += size - connection.partial_header_bytes
+        connection.partial_header_bytes = size
+        while self._partial_header_bytes > self.limits.header_bytes:
+            oldest = next((c for c in self._waiting if c.partial_header_bytes), None)
             if oldest is None:
                 return
-            self._close_first(oldest)
+            self._evict(oldest)
 
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run an answer to its end, also when its connection has gone."""
-        task = asyncio.get_running_loop().create_task(work)
+    def run_task(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine to its end, even if its connection is closed before."""
+        task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def watch(self) -> None:
-        """Cut off connections that are past their deadline, for ever."""
+    async def enforce_deadlines(self) -> None:
+        """Expire connections that are past their deadline; runs until cancelled."""
         while True:
             self.date = formatdate(usegmt=True).encode()
             now = monotonic()
-            for client in [one for one in self._open if one.deadline <= now]:
-                client.expire()
+            for connection in [c for c in self._open if c.deadline <= now]:
+                connection.expire()
             await asyncio.sleep(TICK_SECONDS)
 
     async def drain(self, seconds: float) -> None:
-        """Close what is idle, wait for the answers that are due, and close the rest."""
-        for client in list(self._open):
-            client.finish()
+        """Close idle connections, wait up to `seconds` for pending replies, abort the rest."""
+        for connection in list(self._open):
+            connection.close_when_idle()
         until = monotonic() + seconds
         while (self._open or self._tasks) and monotonic() < until:
             await asyncio.sleep(0.02)
-        for client in list(self._open):
-            client.abort()
+        for connection in list(self._open):
+            connection.abort()
 
-    def _close_first(self, client: Client) -> None:
-        self.remove(client)
-        client.abort()
+    def _evict(self, connection: PooledConnection) -> None:
+        self.remove(connection)
+        connection.abort()

@@ -1,28 +1,28 @@
-"""A request that is answered with an error."""
+"""The error replies."""
 
-from eventlake.collect.limits import MAX_HEADER, MAX_HEADER_FIELDS
+from eventlake.collect.limits import MAX_HEADER_BYTES, MAX_HEADER_FIELDS
 
 NO_HEADERS: tuple[tuple[bytes, bytes], ...] = ()
 
 
 class Refusal(Exception):
-    """Status, code and message of an error, as the client gets them.
+    """Status, code and message of an error reply.
 
-    `unread` says that the rest of the request is not read: the connection is closed.
+    With `close`, the rest of the request is not read and the connection is closed.
     """
 
-    def __init__(self, status: int, code: str, message: str, *, unread: bool = False) -> None:
+    def __init__(self, status: int, code: str, message: str, *, close: bool = False) -> None:
         self.status, self.code, self.message = status, code, message
-        self.unread = unread
+        self.close = close
         super().__init__(f"{status} {code}: {message}")
 
     @property
     def headers(self) -> tuple[tuple[bytes, bytes], ...]:
-        """What goes along: when to come back, how to sign in."""
-        return _ALONG.get(self.status, NO_HEADERS)
+        """The extra headers of the reply, such as Retry-After."""
+        return _HEADERS_BY_STATUS.get(self.status, NO_HEADERS)
 
 
-_ALONG = {
+_HEADERS_BY_STATUS = {
     401: ((b"www-authenticate", b'Basic realm="write key"'),),
     405: ((b"allow", b"GET, POST, OPTIONS"),),
     429: ((b"retry-after", b"1"),),
@@ -32,12 +32,12 @@ _ALONG = {
 
 def overloaded() -> Refusal:
     message = "the collector is busy; send again in a second"
-    return Refusal(429, "too_many_requests", message, unread=True)
+    return Refusal(429, "too_many_requests", message, close=True)
 
 
-def too_large(most: int) -> Refusal:
-    message = f"a request may have {most:,} bytes"
-    return Refusal(400, "request_too_large", message, unread=True)
+def too_large(max_bytes: int) -> Refusal:
+    message = f"the request is too large: the limit is {max_bytes:,} bytes"
+    return Refusal(400, "request_too_large", message, close=True)
 
 
 def unavailable() -> Refusal:
@@ -45,18 +45,20 @@ def unavailable() -> Refusal:
 
 
 def header_too_large() -> Refusal:
-    message = f"a header may have {MAX_HEADER:,} bytes and {MAX_HEADER_FIELDS} fields"
-    return Refusal(431, "header_too_large", message, unread=True)
+    limits = f"{MAX_HEADER_BYTES:,} bytes and {MAX_HEADER_FIELDS} fields"
+    message = f"the header is too large: the limit is {limits}"
+    return Refusal(431, "header_too_large", message, close=True)
 
 
 def url_too_long() -> Refusal:
-    return Refusal(414, "url_too_long", f"a URL may have {MAX_HEADER:,} bytes", unread=True)
+    message = f"the URL is too long: the limit is {MAX_HEADER_BYTES:,} bytes"
+    return Refusal(414, "url_too_long", message, close=True)
 
 
 def not_http() -> Refusal:
-    return Refusal(400, "not_http", "the request is not valid HTTP/1.1", unread=True)
+    return Refusal(400, "not_http", "the request is not valid HTTP/1.1", close=True)
 
 
 def too_slow(part: str) -> Refusal:
     message = f"the {part} did not arrive in time"
-    return Refusal(408, f"{part}_too_slow", message, unread=True)
+    return Refusal(408, f"{part}_too_slow", message, close=True)

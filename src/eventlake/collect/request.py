@@ -1,4 +1,4 @@
-"""A request and its answer."""
+"""A request and its reply."""
 
 from dataclasses import dataclass, field
 
@@ -6,7 +6,7 @@ from eventlake.collect.refusal import Refusal
 
 Headers = dict[bytes, bytes]
 
-HEADERS = frozenset(
+USED_HEADERS = frozenset(
     (
         b"access-control-request-headers",
         b"authorization",
@@ -21,7 +21,7 @@ HEADERS = frozenset(
         b"x-forwarded-for",
     )
 )
-"""The headers that are kept; the others are counted and dropped."""
+"""The headers that are stored, in lower case; others are counted and dropped."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,26 +34,25 @@ class Request:
     headers: Headers = field(default_factory=dict)
     body: bytearray = field(default_factory=bytearray)
     peer: str | None = None
-    """The address at the other end of the connection, which may be a proxy's."""
-    takes_body: bool = False
-    """Whether the body is kept; that of other requests is read and dropped."""
-    keyed: bool = False
-    """Whether a valid write key has come with it."""
+    """The address of the other end of the connection, which may be a proxy."""
+    stores_body: bool = False
+    """Whether the body is stored; otherwise it is read and dropped."""
+    has_valid_key: bool = False
     keep_alive: bool = True
     header_bytes: int = 0
-    held: int = 0
-    """Its bytes of the collector's budget."""
+    reserved_bytes: int = 0
+    """Its reservation in the `Budget`."""
     refusal: Refusal | None = None
-    """Why it is refused once its body has been read."""
+    """The error to answer with once its body has been read."""
 
 
 @dataclass
 class Reply:
-    """The answer to a request."""
+    """The reply to a request."""
 
     status: int
     body: bytes
-    kind: bytes = b"application/json"
+    content_type: bytes = b"application/json"
     headers: tuple[tuple[bytes, bytes], ...] = ()
     close: bool = False
-    """Close the connection afterwards; the rest of the request stays unread."""
+    """Close the connection afterwards, without reading the rest of the request."""

@@ -1,4 +1,4 @@
-"""Complete segments go to the archive, compressed, as often as it takes."""
+"""Moves complete segments, compressed, from the spool into the archive."""
 
 import threading
 from collections import deque
@@ -10,73 +10,81 @@ from isal import isal_zlib
 from eventlake.collect.spool import Segment
 from eventlake.stores import Store
 
-PIECE = 1 << 20
-GZIP = 31
-FIRST_WAIT, LONGEST_WAIT = 0.2, 15.0
-
-Place = Callable[[Segment], str]
-"""The archive's name for a segment."""
+READ_BYTES = 1 << 20
+GZIP_WBITS = 31
+MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.2, 15.0
 
 
 class Sealer:
-    """A thread that moves segments into the lake's store, oldest first, until each is there."""
+    """A thread that moves segments into the lake's store, oldest first, and retries for ever."""
 
-    def __init__(self, store: Store, place: Place, on_trouble: Callable[[str], None]) -> None:
-        self._store, self._place, self._on_trouble = store, place, on_trouble
-        self._waiting: deque[Segment] = deque()
+    def __init__(
+        self,
+        store: Store,
+        archive_path: Callable[[Segment], str],
+        report_failure: Callable[[str], None],
+    ) -> None:
+        self._store, self._archive_path = store, archive_path
+        self._report_failure = report_failure
+        self._queue: deque[Segment] = deque()
         self._changed = threading.Condition()
         self._stopping = False
-        self.backlog = 0
-        """Bytes that wait for the store."""
-        self.sealed = 0
+        self.backlog_bytes = 0
+        """Size of the segments that are not in the archive yet."""
+        self.sealed_files = 0
         self._thread = threading.Thread(target=self._run, name="sealer", daemon=True)
         self._thread.start()
 
-    def take(self, segment: Segment) -> None:
+    def add(self, segment: Segment) -> None:
+        """Queue a complete segment."""
         with self._changed:
-            self._waiting.append(segment)
-            self.backlog += segment.size
+            self._queue.append(segment)
+            self.backlog_bytes += segment.size
             self._changed.notify_all()
 
     @property
-    def began(self) -> float | None:
-        """Unix seconds of the oldest event that waits."""
-        return min((segment.began for segment in tuple(self._waiting)), default=None)
+    def oldest_event_time(self) -> float | None:
+        """Unix seconds of the oldest queued event; None when the queue is empty."""
+        return min((segment.start_time for segment in tuple(self._queue)), default=None)
 
     @property
-    def ended(self) -> bool:
-        """Whether it touches no segment any more."""
+    def has_stopped(self) -> bool:
+        """Whether the thread has ended and no segment is in use."""
         return not self._thread.is_alive()
 
     def close(self, seconds: float) -> bool:
-        """Wait for the archive to have everything; False when it did not in that time."""
+        """Wait up to `seconds` for the queue to empty, stop, and return whether it is empty."""
         until = monotonic() + seconds
         with self._changed:
-            while self._waiting and self._changed.wait(max(0.0, until - monotonic())):
+            while self._queue and self._changed.wait(max(0.0, until - monotonic())):
                 pass
             self._stopping = True
             self._changed.notify_all()
         self._thread.join(1.0)
-        return not self._waiting
+        return not self._queue
 
     def _run(self) -> None:
-        wait = FIRST_WAIT
-        while (segment := self._next()) is not None:
+        retry_seconds = MIN_RETRY_SECONDS
+        while (segment := self._wait_for_segment()) is not None:
             try:
-                seal(segment, self._store, self._place(segment))
-            except Exception as problem:  # whatever it is, the next try may do better
-                self._on_trouble(f"could not archive {segment.path.name}: {problem}")
-                self._pause(wait)
-                wait = min(wait * 2, LONGEST_WAIT)
+                seal_segment(segment, self._store, self._archive_path(segment))
+            except Exception as problem:  # any failure may be temporary
+                self._report_failure(f"could not archive {segment.path.name}: {problem}")
+                self._pause(retry_seconds)
+                retry_seconds = min(retry_seconds * 2, MAX_RETRY_SECONDS)
             else:
-                wait = FIRST_WAIT
-                self._done()
+                retry_seconds = MIN_RETRY_SECONDS
+                with self._changed:
+                    self.backlog_bytes -= self._queue.popleft().size
+                    self.sealed_files += 1
+                    self._changed.notify_all()
 
-    def _next(self) -> Segment | None:
+    def _wait_for_segment(self) -> Segment | None:
+        """Return the oldest segment, which stays in the queue; None when stopping."""
         with self._changed:
-            while not self._waiting and not self._stopping:
+            while not self._queue and not self._stopping:
                 self._changed.wait()
-            return None if self._stopping else self._waiting[0]
+            return None if self._stopping else self._queue[0]
 
     def _pause(self, seconds: float) -> None:
         until = monotonic() + seconds
@@ -84,28 +92,23 @@ class Sealer:
             while not self._stopping and monotonic() < until:
                 self._changed.wait(until - monotonic())
 
-    def _done(self) -> None:
-        with self._changed:
-            self.backlog -= self._waiting.popleft().size
-            self.sealed += 1
-            self._changed.notify_all()
 
-
-def seal(segment: Segment, store: Store, path: str) -> None:
-    """Put a segment into the archive, once however often this is tried, then remove it."""
+def seal_segment(segment: Segment, store: Store, path: str) -> None:
+    """Write a segment as gzip to `path`, unless it is there already, and delete the segment."""
     if store.exists(path):
-        store.secure(path)  # an earlier try may have got no further than the name
+        store.secure(path)  # an earlier attempt may have stopped before the file was durable
     else:
         with store.placing(path) as file:
-            for piece in _compressed(segment):
+            for piece in _compress(segment):
                 file.write(piece)
     segment.path.unlink()
 
 
-def _compressed(segment: Segment) -> Iterator[bytes]:
-    squeeze, left = isal_zlib.compressobj(level=2, wbits=GZIP), segment.size
+def _compress(segment: Segment) -> Iterator[bytes]:
+    compressor = isal_zlib.compressobj(level=2, wbits=GZIP_WBITS)
+    remaining = segment.size
     with segment.path.open("rb") as file:
-        while left and (piece := file.read(min(PIECE, left))):
-            left -= len(piece)
-            yield squeeze.compress(piece)
-    yield squeeze.flush()
+        while remaining and (piece := file.read(min(READ_BYTES, remaining))):
+            remaining -= len(piece)
+            yield compressor.compress(piece)
+    yield compressor.flush()

@@ -1,4 +1,4 @@
-"""A collector from start to end: recover, listen, drain, seal."""
+"""A collector from start to end: recover the spool, listen, drain, seal."""
 
 import asyncio
 import gc
@@ -16,13 +16,18 @@ import uvloop
 from eventlake.collect.app import App
 from eventlake.collect.connection import Connection
 from eventlake.collect.keys import Gate
-from eventlake.collect.limits import DEFAULTS, Limits, connection_limit
+from eventlake.collect.limits import DEFAULTS, Limits, max_connections
 from eventlake.collect.metrics import Metrics
 from eventlake.collect.pool import Pool
-from eventlake.collect.proxies import LOOPBACK, VARIABLE, Proxies
+from eventlake.collect.proxies import LOOPBACK, PROXIES_VARIABLE, TrustedProxies
 from eventlake.collect.seal import Sealer
-from eventlake.collect.source import Watched, archive_folder, people, source_gate
-from eventlake.collect.spool import Home, Segment, Spool, make_folder
+from eventlake.collect.source import (
+    WatchedFile,
+    archive_folder,
+    load_gate,
+    read_suppressed_users,
+)
+from eventlake.collect.spool import Segment, Spool, SpoolDirectory, make_durable_folder
 from eventlake.collect.writer import Writer
 from eventlake.errors import InvalidSettings
 from eventlake.model.settings import SourceSettings
@@ -31,53 +36,57 @@ from eventlake.stores import Store
 
 EVENTS, REJECTED = "events", "rejected"
 SOURCE_FILE = "source.json"
-BACKLOG = 2048
-WATCH_SECONDS = 1.0
-QUIET_SECONDS = 5.0
+LISTEN_BACKLOG = 2048
+RELOAD_SECONDS = 1.0
+WARNING_INTERVAL_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Collector:
-    """All that a collector is told."""
+class CollectorSettings:
+    """The settings of a collector."""
 
     store: Store
-    settings: SourceSettings
+    source: SourceSettings
     host: str = "127.0.0.1"
     port: int = 8400
     write_key: str | None = field(default=None, repr=False)
     suppress: Path | None = None
+    """The file of suppressed user ids."""
     spool: Path | None = None
-    """Where the spool is when it is not in the lake itself."""
+    """The spool's folder; by default it is in the lake."""
     limits: Limits = DEFAULTS
 
     @property
     def archive(self) -> str:
-        return archive_folder(self.settings)
+        return archive_folder(self.source)
 
     @property
     def spool_root(self) -> Path:
-        folder = Path(self.spool) / self.settings.folder if self.spool else None
+        folder = Path(self.spool) / self.source.folder if self.spool else None
         return folder or Path(self.store.root) / self.archive / ".spool"
 
 
-class Ready(Value):
-    """What a user needs to send the first event."""
+class Endpoint(Value):
+    """The URL and the write key to send events with."""
 
     url: str
     write_key: str
 
 
-def serve(collector: Collector, on_ready: Callable[[Ready], None]) -> None:
-    """Collect until SIGTERM or SIGINT; everything acknowledged is archived, or left in the spool
-    for the next start."""
-    _check_spool(collector.spool_root)
-    listener = _listener(collector.host, collector.port)
-    uvloop.run(_serve(collector, listener, on_ready))
+def serve(settings: CollectorSettings, on_ready: Callable[[Endpoint], None]) -> None:
+    """Collect events until SIGTERM or SIGINT; call `on_ready` once when listening.
+
+    At the end, acknowledged events are in the archive, or in the spool for the next start. Raises
+    `InvalidSettings` for a spool or an address that cannot be used.
+    """
+    _check_spool(settings.spool_root)
+    listener = _open_listener(settings.host, settings.port)
+    uvloop.run(_serve(settings, listener, on_ready))
 
 
 def _check_spool(root: Path) -> None:
     try:
-        make_folder(root)
+        make_durable_folder(root)
     except PermissionError:
         raise
     except OSError as problem:
@@ -86,138 +95,142 @@ def _check_spool(root: Path) -> None:
         ) from problem
 
 
-def _listener(host: str, port: int) -> socket.socket:
-    if not host:  # the system would take it for every address
+def _open_listener(host: str, port: int) -> socket.socket:
+    if not host:  # the system would listen on every address
         raise InvalidSettings("--host is empty: name an address, such as 127.0.0.1 or 0.0.0.0")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        return socket.create_server((host, port), family=family, backlog=LISTEN_BACKLOG)
     except OSError as problem:
         raise InvalidSettings(f"cannot listen on {host}:{port}: {problem.strerror}") from problem
     except UnicodeError as problem:
-        raise InvalidSettings(f"cannot listen on {host!r}: it is no address") from problem
+        raise InvalidSettings(f"cannot listen on {host!r}: invalid address") from problem
 
 
 async def _serve(
-    collector: Collector, listener: socket.socket, on_ready: Callable[[Ready], None]
+    settings: CollectorSettings, listener: socket.socket, on_ready: Callable[[Endpoint], None]
 ) -> None:
-    told = Told(Metrics())
-    desk = Desk(collector, told)
-    pool, stop = Pool(collector.limits, connection_limit()), asyncio.Event()
+    runtime = CollectorRuntime(settings, TroubleLog(Metrics()))
+    pool, stop = Pool(settings.limits, max_connections()), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    watches = [asyncio.create_task(desk.watch()), asyncio.create_task(pool.watch())]
+    endless = (runtime.watch_files(), pool.enforce_deadlines())
+    tasks = [asyncio.create_task(coroutine) for coroutine in endless]
     server = await loop.create_server(
-        lambda: Connection(desk.app, pool), sock=listener, backlog=BACKLOG
+        lambda: Connection(runtime.app, pool), sock=listener, backlog=LISTEN_BACKLOG
     )
-    gc.freeze()  # what is there now stays: the collector need not walk it while clients wait
-    on_ready(Ready(url=_url(listener), write_key=desk.app.gate.write_key))
+    gc.freeze()  # objects of the start-up live for ever: do not scan them while clients wait
+    on_ready(Endpoint(url=_listener_url(listener), write_key=runtime.app.gate.write_key))
     await stop.wait()
     server.close()
-    await pool.drain(collector.limits.drain_seconds)
-    for watch in watches:
-        watch.cancel()
-    await desk.close()
+    await pool.drain(settings.limits.drain_seconds)
+    for task in tasks:
+        task.cancel()
+    await runtime.close()
 
 
-def _url(listener: socket.socket) -> str:
+def _listener_url(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 @dataclass
-class Told:
-    """Hears how the disk and the store do, and tells a person now and then."""
+class TroubleLog:
+    """Counts fsyncs and failures, and prints a failure to stderr at most every five seconds."""
 
     metrics: Metrics
     _silent_until: float = 0.0
 
-    def synced(self, seconds: float) -> None:
-        self.metrics.synced(seconds)
+    def record_fsync(self, seconds: float) -> None:
+        self.metrics.record_fsync(seconds)
 
-    def trouble(self, message: str) -> None:
+    def report_failure(self, message: str) -> None:
         self.metrics.troubles += 1
         if monotonic() >= self._silent_until:
-            self._silent_until = monotonic() + QUIET_SECONDS
-            sys.stderr.write(f"warning: {message}; trying again\n")
+            self._silent_until = monotonic() + WARNING_INTERVAL_SECONDS
+            sys.stderr.write(f"warning: {message}; retrying\n")
 
 
-class Desk:
-    """The live parts of a collector, joined."""
+class CollectorRuntime:
+    """The running parts of a collector: spool, writers, sealer and app.
 
-    def __init__(self, collector: Collector, told: Told) -> None:
-        self._collector, limits = collector, collector.limits
-        self._home = Home(collector.spool_root)
-        self._sealer = Sealer(collector.store, self._place, told.trouble)
+    Creating it starts their threads and tasks, and archives the segments of earlier collectors.
+    """
+
+    def __init__(self, settings: CollectorSettings, log: TroubleLog) -> None:
+        self._settings, limits = settings, settings.limits
+        self._directory = SpoolDirectory(settings.spool_root)
+        self._sealer = Sealer(settings.store, self._archive_path, log.report_failure)
         self._spools = {
-            stream: Spool(self._home.folder / stream, limits, self._sealer.take)
+            stream: Spool(self._directory.folder / stream, limits, self._sealer.add)
             for stream in (EVENTS, REJECTED)
         }
         for stream in self._spools:
-            for segment in self._home.segments(stream):
-                self._sealer.take(segment)
+            for segment in self._directory.recover_segments(stream):
+                self._sealer.add(segment)
         self._writers = {
-            stream: Writer(spool, lambda: self._sealer.backlog, told)
+            stream: Writer(spool, lambda: self._sealer.backlog_bytes, log)
             for stream, spool in self._spools.items()
         }
-        self._source_file = Watched(collector.spool_root / SOURCE_FILE)
-        self._suppress_file = Watched(collector.suppress)
+        self._source_file = WatchedFile(settings.spool_root / SOURCE_FILE)
+        self._suppress_file = WatchedFile(settings.suppress)
         self.app = App(
-            project=collector.settings.source_id,
-            gate=self._gate(),
+            project=settings.source.source_id,
+            gate=self._load_gate(),
             events=self._writers[EVENTS],
             rejects=self._writers[REJECTED],
-            gauges=self.gauges,
+            get_gauges=self.get_gauges,
             limits=limits,
-            proxies=Proxies(os.environ.get(VARIABLE, LOOPBACK)),
-            metrics=told.metrics,
+            proxies=TrustedProxies(os.environ.get(PROXIES_VARIABLE, LOOPBACK)),
+            metrics=log.metrics,
         )
-        self._refresh()
+        self._load_changed_files()
 
-    async def watch(self) -> None:
-        """Follow the files that say who may send and who is suppressed."""
+    async def watch_files(self) -> None:
+        """Reload the source file and the suppression file when they change; never returns."""
         while True:
-            await asyncio.sleep(WATCH_SECONDS)
-            await asyncio.to_thread(self.follow)  # a list of people may be long
+            await asyncio.sleep(RELOAD_SECONDS)
+            await asyncio.to_thread(self.reload_files)  # a suppression file may be long
 
-    def follow(self) -> None:
-        """Read what has changed; of a file that is broken, what was true stays true."""
+    def reload_files(self) -> None:
+        """Load the files that have changed; for an invalid one, warn and keep the old content."""
         try:
-            self._refresh()
+            self._load_changed_files()
         except (InvalidSettings, OSError, ValueError) as problem:
             sys.stderr.write(f"warning: {problem}\n")
 
     async def close(self) -> None:
-        """Seal everything."""
+        """Seal all segments; those that the store did not accept in time stay in the spool."""
         for writer in self._writers.values():
             await writer.close()
-        if not self._sealer.close(self._collector.limits.drain_seconds):
-            sys.stderr.write("warning: the archive did not take everything; the next start will\n")
-        if self._sealer.ended:  # else it still writes: the folder stays locked while we live
-            self._home.close()
+        if not self._sealer.close(self._settings.limits.drain_seconds):
+            sys.stderr.write(
+                "warning: some events are still in the spool; the next start archives them\n"
+            )
+        if self._sealer.has_stopped:  # else it still reads the folder, which must stay locked
+            self._directory.close()
 
-    def gauges(self) -> dict[str, float]:
-        began = [spool.began for spool in self._spools.values()] + [self._sealer.began]
-        oldest = min((moment for moment in began if moment is not None), default=None)
-        waiting = self._sealer.backlog + sum(spool.size for spool in self._spools.values())
+    def get_gauges(self) -> dict[str, float]:
+        times = [self._sealer.oldest_event_time, *(s.start_time for s in self._spools.values())]
+        oldest = min((moment for moment in times if moment is not None), default=None)
         return {
             "archive_lag_seconds": 0.0 if oldest is None else round(max(0.0, time() - oldest), 3),
-            "spool_bytes": waiting,
-            "sealed_files": self._sealer.sealed,
+            "spool_bytes": sum((s.size for s in self._spools.values()), self._sealer.backlog_bytes),
+            "sealed_files": self._sealer.sealed_files,
         }
 
-    def _place(self, segment: Segment) -> str:
-        """The archive's name of a segment; loads take no file that begins with `_`."""
+    def _archive_path(self, segment: Segment) -> str:
+        """Return a segment's path in the lake; loads ignore files that begin with `_`."""
         if segment.path.parent.name == EVENTS:
-            return f"{self._collector.archive}/{segment.day}/{segment.name}.gz"
-        return f"{self._collector.archive}/.rejected/{segment.day}/_{segment.name}.gz"
+            return f"{self._settings.archive}/{segment.day}/{segment.name}.gz"
+        return f"{self._settings.archive}/.rejected/{segment.day}/_{segment.name}.gz"
 
-    def _gate(self) -> Gate:
-        return source_gate(self._collector.spool_root / SOURCE_FILE, self._collector.write_key)
+    def _load_gate(self) -> Gate:
+        return load_gate(self._settings.spool_root / SOURCE_FILE, self._settings.write_key)
 
-    def _refresh(self) -> None:
-        if self._source_file.changed():
-            self.app.gate = self._gate()
-        if self._collector.suppress and self._suppress_file.changed():
-            self.app.suppressed = people(self._collector.suppress)
+    def _load_changed_files(self) -> None:
+        if self._source_file.has_changed():
+            self.app.gate = self._load_gate()
+        if self._settings.suppress and self._suppress_file.has_changed():
+            self.app.suppressed = read_suppressed_users(self._settings.suppress)

@@ -1,4 +1,4 @@
-"""What a collector knows of its source: its folder in the archive, its write key, its people."""
+"""A source's settings, archive folder, write key and suppressed users."""
 
 import os
 import secrets
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from eventlake.collect.keys import Gate, check_key
+from eventlake.collect.keys import Gate, validate_write_key
 from eventlake.errors import InvalidSettings
 from eventlake.ledger import find_source
 from eventlake.model.layout import LOGS
@@ -16,91 +16,99 @@ from eventlake.model.settings import SourceSettings, source_settings
 from eventlake.stores import Store
 
 
-def settings_for(store: Store, source: str, **given: object) -> SourceSettings:
-    """A source's settings: what is given, else as its last load had them, else the defaults.
+def resolve_settings(store: Store, source: str, **changes: object) -> SourceSettings:
+    """Return the settings of a source's last load, or the defaults, with `changes` applied.
 
-    `source` is its slug or its id; with a `source_id` it is the slug of that source.
+    `source` is its slug or its id; with a `source_id` it is the slug of that source. Changes that
+    are None are ignored. Raises `InvalidSettings` when `source` and `source_id` contradict.
     """
-    known = find_source(store, str(given.get("source_id") or source))
-    if known and source not in (known.source, known.source_id):
+    last = find_source(store, str(changes.get("source_id") or source))
+    if last and source not in (last.source, last.source_id):
         raise InvalidSettings(
-            f"source is {source!r}, and {known.source_id} is the id of {known.source}: "
+            f"source is {source!r}, and {last.source_id} is the id of {last.source}: "
             "leave one of the two out"
         )
-    before = known.model_dump() if known else {"source": source}
-    return source_settings(**before | {k: v for k, v in given.items() if v is not None})
+    settings = last.model_dump() if last else {"source": source}
+    return source_settings(**settings | {k: v for k, v in changes.items() if v is not None})
 
 
 def archive_folder(settings: SourceSettings) -> str:
-    """Where a source's raw events lie in the lake."""
+    """Return the folder of a source's raw events, relative to the lake."""
     return f"{LOGS}/{settings.folder}"
 
 
-class Kept(msgspec.Struct):
-    """The source's file: who may send."""
+class SourceFile(msgspec.Struct):
+    """The content of `source.json`: the write key, and whether events are accepted."""
 
     write_key: str = ""
     enabled: bool = True
 
 
-def source_gate(path: Path, given: str | None = None) -> Gate:
-    """The gate of a source: a given key, else that of its file, which the first start makes."""
+def load_gate(path: Path, write_key: str | None = None) -> Gate:
+    """Return the gate with the given key, else with the key of the source file at `path`.
+
+    Without a key and without a file, creates the file with a new key. Raises `InvalidSettings`
+    for a file that cannot be parsed or whose key cannot be used.
+    """
     if not path.exists():
-        if given:
-            return Gate(given)
-        _make(path, Kept(secrets.token_urlsafe(24)))
-    kept = _read(path)
-    if not (given or kept.write_key):
+        if write_key:
+            return Gate(write_key)
+        _create_file(path, SourceFile(secrets.token_urlsafe(24)))
+    file = _read_file(path)
+    if not (write_key or file.write_key):
         raise InvalidSettings(f"{path} has no write_key: add one, or remove the file for a new one")
-    if not given:
-        check_key(kept.write_key, str(path))
-    return Gate(given or kept.write_key, kept.enabled)
+    if not write_key:
+        validate_write_key(file.write_key, str(path))
+    return Gate(write_key or file.write_key, file.enabled)
 
 
-def _read(path: Path) -> Kept:
+def _read_file(path: Path) -> SourceFile:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Kept)
+        return msgspec.json.decode(path.read_bytes(), type=SourceFile)
     except msgspec.MsgspecError as problem:
-        raise InvalidSettings(f"{path} is no source file: {problem}; remove or mend it") from None
+        raise InvalidSettings(
+            f"{path} is not a valid source file: {problem}; fix or remove it"
+        ) from None
 
 
-def _make(path: Path, kept: Kept) -> None:
-    """Two collectors may start at once: the first file counts, and it is never half there."""
+def _create_file(path: Path, content: SourceFile) -> None:
+    """Create the file atomically; one that another collector created meanwhile stays."""
     new = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
-        file.write(msgspec.json.encode(kept))
+        file.write(msgspec.json.encode(content))
         file.flush()
-        os.fsync(file.fileno())  # senders are told this key: it must not change with a power cut
+        os.fsync(file.fileno())  # senders are configured with this key: it must survive a crash
     with suppress(FileExistsError):
         path.hardlink_to(new)
     new.unlink()
 
 
 @dataclass
-class Watched:
-    """A file that is read again when it changes."""
+class WatchedFile:
+    """Detects changes of a file by its modification time and size."""
 
     path: Path | None
-    seen: tuple[int, int] = (0, 0)
+    last_state: tuple[int, int] = (0, 0)
 
-    def changed(self) -> bool:
-        """Whether there is something new to read; a file that has gone is no news."""
+    def has_changed(self) -> bool:
+        """Return whether the file has changed since the last call; False if it is missing."""
         if self.path is None:
             return False
         try:
-            state = self.path.stat()
+            stat = self.path.stat()
         except OSError:
             return False
-        now = (state.st_mtime_ns, state.st_size)
-        before, self.seen = self.seen, now
-        return before != now
+        state = (stat.st_mtime_ns, stat.st_size)
+        before, self.last_state = self.last_state, state
+        return before != state
 
 
-def people(path: Path) -> frozenset[str]:
-    """The user ids of a suppression file, one a line, exactly as they are written there.
+def read_suppressed_users(path: Path) -> frozenset[str]:
+    """Return the user ids of a suppression file, one a line, exactly as they are written there.
 
-    Spaces and every other character count: only `\\n` and `\\r\\n` end a line.
+    Spaces and every other character count: only `\\n` and `\\r\\n` end a line. Raises
+    `InvalidSettings` for a file that is not UTF-8.
     """
     try:
         text = path.read_bytes().decode("utf-8-sig")

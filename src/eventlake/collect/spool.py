@@ -1,4 +1,4 @@
-"""The spool: append-only segments on local disk that hold what the archive does not have yet."""
+"""The spool: append-only segments on local disk with the events that are not archived yet."""
 
 import fcntl
 import os
@@ -11,108 +11,117 @@ from time import perf_counter, time
 
 from eventlake.collect.limits import Limits
 
-OPEN = ".open"
-SEGMENTS = f"[0-9]*-[0-9]*-*{OPEN}"
-LOCK = "lock"
-LOOK_BACK = 64 << 10
+SEGMENT_SUFFIX = ".open"
+SEGMENT_GLOB = f"[0-9]*-[0-9]*-*{SEGMENT_SUFFIX}"
+LOCK_FILE = "lock"
+TAIL_BYTES = 64 << 10
+"""Read size of the search for the last line end."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a spool that is not appended to any more; its name says where it goes."""
+    """A segment file named `<day>-<start in ms>-<random>.open`."""
 
     path: Path
     size: int
-    """What counts; bytes behind it were never acknowledged."""
+    """Acknowledged bytes; the file may have more behind them."""
 
     @property
     def day(self) -> str:
+        """The archive's day folder."""
         return self.path.name.partition("-")[0]
 
     @property
     def name(self) -> str:
-        """Unique, and the same after every crash: so a segment is archived once."""
-        return self.path.name.partition("-")[2].removesuffix(OPEN)
+        """The archive's file name. It is the same after a crash, so a segment is archived once."""
+        return self.path.name.partition("-")[2].removesuffix(SEGMENT_SUFFIX)
 
     @property
-    def began(self) -> float:
+    def start_time(self) -> float:
         """Unix seconds of its first event."""
         return int(self.name.partition("-")[0]) / 1000
 
 
-Taker = Callable[[Segment], None]
-"""Who gets a segment that is complete."""
-
-
 class Spool:
-    """Appends lines so that they survive: one thread at a time, one fsync for many requests."""
+    """Appends lines durably to the open segment; not thread-safe.
 
-    def __init__(self, folder: Path, limits: Limits, taker: Taker) -> None:
-        self.folder, self.limits, self._taker = folder, limits, taker
+    `on_complete` gets each segment that is not appended to any more.
+    """
+
+    def __init__(
+        self, folder: Path, limits: Limits, on_complete: Callable[[Segment], None]
+    ) -> None:
+        self.folder, self.limits, self._on_complete = folder, limits, on_complete
         self._file: int | None = None
         self._segment = Segment(folder, 0)
-        make_folder(folder)
+        make_durable_folder(folder)
 
     @property
-    def began(self) -> float | None:
-        """Unix seconds of the oldest event that is not in a complete segment."""
-        return self._segment.began if self._segment.size else None
+    def start_time(self) -> float | None:
+        """Unix seconds of the open segment's first event; None when it has none."""
+        return self._segment.start_time if self._segment.size else None
 
     @property
     def size(self) -> int:
+        """The bytes of the open segment."""
         return self._segment.size
 
     def append(self, day: int, lines: Sequence[bytes]) -> float:
-        """Put lines on disk for good and say how long the disk took; OSError, and nothing is in."""
+        """Write and fsync lines; return the seconds that the fsync took.
+
+        Completes the segment when the day changes or it is full. Raises OSError on failure, and
+        then none of the lines count.
+        """
         if self._file is not None and self._segment.day != str(day):
             self.rotate()
         data = b"".join(lines)
-        file = self._open(day) if self._file is None else self._file
-        with self._undone(file):
-            _write(file, data)
-        began = perf_counter()
-        with self._abandoned(file):
-            _sync(file)
+        file = self._open_segment(day) if self._file is None else self._file
+        with self._truncate_on_error(file):
+            _write_all(file, data)
+        start = perf_counter()
+        with self._rotate_on_error(file):
+            _sync_data(file)
         self._segment = Segment(self._segment.path, self._segment.size + len(data))
-        took = perf_counter() - began
+        seconds = perf_counter() - start
         if self._segment.size >= self.limits.seal_bytes:
             self.rotate()
-        return took
+        return seconds
 
     def rotate(self) -> None:
-        """Complete the open segment."""
+        """Complete the open segment, if any; an empty one is deleted."""
         if self._file is None:
             return
         file, segment = self._file, self._segment
         self._file, self._segment = None, Segment(self.folder, 0)
-        with suppress(OSError):  # what counts has been synced; a bad end must not keep it here
+        with suppress(OSError):  # the acknowledged bytes are synced, so archive them in any case
             os.close(file)
         if segment.size:
-            self._taker(segment)
+            self._on_complete(segment)
         else:
             segment.path.unlink(missing_ok=True)
 
-    def _open(self, day: int) -> int:
-        path = self.folder / f"{day}-{int(time() * 1000)}-{secrets.token_hex(6)}{OPEN}"
+    def _open_segment(self, day: int) -> int:
+        name = f"{day}-{int(time() * 1000)}-{secrets.token_hex(6)}{SEGMENT_SUFFIX}"
+        path = self.folder / name
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         self._segment = Segment(path, 0)
-        with self._abandoned(self._file):
+        with self._rotate_on_error(self._file):
             sync_folder(self.folder)
         return self._file
 
     @contextmanager
-    def _undone(self, file: int) -> Iterator[None]:
-        """Cut away what a failed write left, such as on a full disk."""
+    def _truncate_on_error(self, file: int) -> Iterator[None]:
+        """Remove the bytes of a failed write, such as on a full disk."""
         try:
             yield
         except OSError:
-            with self._abandoned(file):
+            with self._rotate_on_error(file):
                 os.ftruncate(file, self._segment.size)
             raise
 
     @contextmanager
-    def _abandoned(self, file: int) -> Iterator[None]:
-        """Leave a file whose state is unknown: after a failed fsync a second one proves nothing."""
+    def _rotate_on_error(self, file: int) -> Iterator[None]:
+        """Stop writing to a file after an error: a second fsync would prove nothing."""
         try:
             yield
         except OSError:
@@ -122,28 +131,28 @@ class Spool:
             raise
 
 
-def _write(file: int, data: bytes) -> None:
+def _write_all(file: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(file, rest) :]
 
 
-def _sync(file: int) -> None:
-    getattr(os, "fdatasync", os.fsync)(file)  # not every system has the one that skips the times
+def _sync_data(file: int) -> None:
+    getattr(os, "fdatasync", os.fsync)(file)  # not every system has fdatasync
 
 
-def make_folder(folder: Path) -> None:
-    """A folder that survives a power cut, with all the folders it is in."""
+def make_durable_folder(folder: Path) -> None:
+    """Create a folder and fsync it and its parents, so that it survives a power cut."""
     folder.mkdir(parents=True, exist_ok=True)
-    for above in (folder, *folder.parents):
-        with suppress(PermissionError):  # one that we may not even read is not one we made
-            sync_folder(above)
-        if above.is_mount():
+    for parent in (folder, *folder.parents):
+        with suppress(PermissionError):  # a folder that we may not read was not created by us
+            sync_folder(parent)
+        if parent.is_mount():
             return
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a new name in a folder survive a power cut."""
+    """Fsync a folder, so that new names in it survive a power cut."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -151,38 +160,41 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-class Home:
-    """A collector's own folder below a spool's root, locked while its process lives."""
+class SpoolDirectory:
+    """A new folder below the spool's root for one collector, locked while its process lives.
+
+    Moves the segments of collectors that are not running any more into it.
+    """
 
     def __init__(self, root: Path) -> None:
-        make_folder(root)
-        with _starting(root):
+        make_durable_folder(root)
+        with _lock_root(root):
             self.folder = root / f"collector-{secrets.token_hex(6)}"
-            make_folder(self.folder)
-            lock = _lock(self.folder / LOCK)
+            make_durable_folder(self.folder)
+            lock = _try_lock(self.folder / LOCK_FILE)
             assert lock is not None
             self._lock = lock
-            for dead, handle in _dead(root, self.folder):
-                _adopt(dead, self.folder)
+            for folder, handle in _lock_abandoned_folders(root, self.folder):
+                _move_segments(folder, self.folder)
                 os.close(handle)
 
-    def segments(self, stream: str) -> list[Segment]:
-        """What collectors that ended suddenly left behind, oldest first."""
-        found = sorted((self.folder / stream).glob(SEGMENTS))
-        return [segment for segment in map(_recovered, found) if segment]
+    def recover_segments(self, stream: str) -> list[Segment]:
+        """Return the segments in the folder, oldest first, truncated to complete lines."""
+        paths = sorted((self.folder / stream).glob(SEGMENT_GLOB))
+        return [segment for segment in map(_recover_segment, paths) if segment]
 
     def close(self) -> None:
-        """Give the folder up; what is left in it is the next collector's."""
-        with _starting(self.folder.parent):  # who starts now must not look at half a folder
+        """Unlock the folder and delete it if it is empty; the next collector gets the rest."""
+        with _lock_root(self.folder.parent):  # a collector that starts must not see it half deleted
             with suppress(OSError):
-                _remove(self.folder)
+                _remove_folder(self.folder)
             os.close(self._lock)
 
 
 @contextmanager
-def _starting(root: Path) -> Iterator[None]:
-    """One collector at a time looks for what others left."""
-    handle = os.open(root / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+def _lock_root(root: Path) -> Iterator[None]:
+    """Let one collector at a time change the folders below the root."""
+    handle = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -190,7 +202,8 @@ def _starting(root: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _lock(path: Path) -> int | None:
+def _try_lock(path: Path) -> int | None:
+    """Return a handle that holds the lock; None if another process has it."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -200,36 +213,40 @@ def _lock(path: Path) -> int | None:
     return handle
 
 
-def _dead(root: Path, own: Path) -> Iterator[tuple[Path, int]]:
-    """The folders of collectors that do not live any more, each with its lock."""
+def _lock_abandoned_folders(root: Path, own: Path) -> Iterator[tuple[Path, int]]:
+    """Yield the folders of collectors that are not running, each with the handle of its lock."""
     for folder in sorted(root.glob("collector-*")):
-        handle = None if folder == own else _lock(folder / LOCK)
+        handle = None if folder == own else _try_lock(folder / LOCK_FILE)
         if handle is not None:
             yield folder, handle
 
 
-def _adopt(dead: Path, own: Path) -> None:
-    for segment in sorted(dead.glob(f"*/{SEGMENTS}")):
-        target = own / segment.parent.name
-        make_folder(target)
-        segment.rename(target / segment.name)
-        sync_folder(target)
-    with suppress(OSError):  # something that is not ours is in it
-        _remove(dead)
+def _move_segments(source: Path, target: Path) -> None:
+    """Move all segments to the folder of the same stream, and delete the source if it is empty."""
+    for segment in sorted(source.glob(f"*/{SEGMENT_GLOB}")):
+        folder = target / segment.parent.name
+        make_durable_folder(folder)
+        segment.rename(folder / segment.name)
+        sync_folder(folder)
+    with suppress(OSError):  # it has files that are not ours
+        _remove_folder(source)
 
 
-def _remove(folder: Path) -> None:
-    """Remove a collector's folder; OSError when a segment is left in it."""
+def _remove_folder(folder: Path) -> None:
+    """Delete a collector's folder; raises OSError when a stream still has files."""
     for stream in folder.iterdir():
         if stream.is_dir():
             stream.rmdir()
-    (folder / LOCK).unlink()
+    (folder / LOCK_FILE).unlink()
     folder.rmdir()
 
 
-def _recovered(path: Path) -> Segment | None:
-    """A segment up to its last whole line; a torn one was never acknowledged."""
-    size = _whole_lines(path)
+def _recover_segment(path: Path) -> Segment | None:
+    """Truncate a segment to its complete lines, as others were never acknowledged.
+
+    Deletes it and returns None if it has no complete line.
+    """
+    size = _find_end_of_lines(path)
     if not size:
         path.unlink()
         return None
@@ -237,14 +254,15 @@ def _recovered(path: Path) -> Segment | None:
     return Segment(path, size)
 
 
-def _whole_lines(path: Path) -> int:
+def _find_end_of_lines(path: Path) -> int:
+    """Return the offset behind the last line end, 0 if there is none."""
     end = path.stat().st_size
     with path.open("rb") as file:
         while end:
-            start = max(0, end - LOOK_BACK)
+            start = max(0, end - TAIL_BYTES)
             file.seek(start)
-            at = file.read(end - start).rfind(b"\n")
-            if at >= 0:
-                return start + at + 1
+            position = file.read(end - start).rfind(b"\n")
+            if position >= 0:
+                return start + position + 1
             end = start
     return 0

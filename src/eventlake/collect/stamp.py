@@ -1,4 +1,4 @@
-"""What the collector adds to an event: ids, times, context. Every other byte stays as it came."""
+"""The fields that the collector adds to an event; all other bytes stay as they were sent."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -9,115 +9,120 @@ from uuid import uuid4
 
 import msgspec
 
-from eventlake.collect.check import Head, is_object
-from eventlake.model.types import timestamp as micros
+from eventlake.collect.check import EventHead, is_object
+from eventlake.model.types import timestamp as parse_strict_iso
 
 Fields = dict[str, Any]
-"""An event's fields; those that came are `Raw`, so that no digit changes on the way."""
+"""An event's fields; those that were sent are `Raw`, so that numbers keep every digit."""
 
-DAY = 86_400_000
-_USUAL, _MARKS = itemgetter(4, 7, 10, 13, 16, 19, 23), tuple("--T::.Z")
-_BEGIN = datetime(1970, 1, 1)  # what is written gets its Z by hand
-_EPOCH = _BEGIN.replace(tzinfo=UTC)
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+DAY_MS = 86_400_000
+# `2026-11-15T10:00:00.123Z`, the format of Segment's SDKs.
+_SDK_FORMAT_CHARS = 24
+_SDK_SEPARATORS = tuple("--T::.Z")
+_get_separators = itemgetter(4, 7, 10, 13, 16, 19, 23)
+_NAIVE_EPOCH = datetime(1970, 1, 1)
+_EPOCH = _NAIVE_EPOCH.replace(tzinfo=UTC)
+decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """When, for whom and from where a request came."""
+    """When, for which source and from which address a request came."""
 
     received: int
     """Microseconds since 1970."""
     project: str
+    """The source's id."""
     ip: str | None = None
-    """The client's address where it is a browser; a server's own is nobody's address."""
+    """The client's address if it is a browser; a server's address says nothing about the user."""
 
     @property
     def day(self) -> int:
-        """The archive's folder: the UTC day in Unix milliseconds."""
-        return self.received // 1000 // DAY * DAY
+        """The archive's day folder: the start of the UTC day in Unix milliseconds."""
+        return self.received // 1000 // DAY_MS * DAY_MS
 
 
 @dataclass(frozen=True)
-class Shared:
-    """What a batch says for all of its events."""
+class SharedFields:
+    """The fields of a batch that apply to all of its events."""
 
     context: Fields | None = None
     integrations: Fields | None = None
     sent_at: Any = None
 
 
-ALONE = Shared()
+NO_SHARED_FIELDS = SharedFields()
 
 
-def stamp(event: Fields, head: Head, shared: Shared, arrival: Arrival) -> Fields:
-    """The event as it is archived."""
+def stamp_event(event: Fields, head: EventHead, shared: SharedFields, arrival: Arrival) -> Fields:
+    """Turn an event, in place, into what is archived, and return it.
+
+    Adds ids, times, the client's address and the batch's fields; removes the write key.
+    """
     event.pop("writeKey", None)
     event["type"] = head.type
     if not head.messageId:
         event["messageId"] = str(uuid4())
-    _merge(event, "context", shared.context, head.context)
-    _merge(event, "integrations", shared.integrations, head.integrations)
+    _add_defaults(event, "context", shared.context, head.context)
+    _add_defaults(event, "integrations", shared.integrations, head.integrations)
     if arrival.ip:
-        _merge(event, "context", {"ip": arrival.ip}, event.get("context"))
+        _add_defaults(event, "context", {"ip": arrival.ip}, event.get("context"))
     if head.sentAt is None and shared.sent_at is not None:
         head.sentAt = event["sentAt"] = shared.sent_at
-    _times(event, head, arrival.received)
-    event["receivedAt"] = iso(arrival.received)
+    _set_times(event, head, arrival.received)
+    event["receivedAt"] = format_timestamp(arrival.received)
     event["projectId"] = arrival.project
     return event
 
 
-def _merge(event: Fields, name: str, given: Fields | None, own: Any) -> None:
-    """Lay an event's own fields over given ones."""
-    if given:
-        event[name] = given | fields_of(own)
+def _add_defaults(event: Fields, name: str, defaults: Fields | None, value: Any) -> None:
+    """Set a field to its own value, completed with the default fields."""
+    if defaults:
+        event[name] = defaults | decode_object(value)
 
 
-def fields_of(given: Any) -> Fields:
-    """The fields of an object, raw or not; none of anything else."""
-    if isinstance(given, dict):
-        return given
-    return _fields(given) if isinstance(given, msgspec.Raw) and is_object(given) else {}
+def decode_object(value: Any) -> Fields:
+    """Return the fields of an object, raw or decoded; {} for any other value."""
+    if isinstance(value, dict):
+        return value
+    return decode_fields(value) if isinstance(value, msgspec.Raw) and is_object(value) else {}
 
 
-def _times(event: Fields, head: Head, received: int) -> None:
-    given = head.originalTimestamp if head.timestamp is None else head.timestamp
+def _set_times(event: Fields, head: EventHead, received: int) -> None:
+    """Set `timestamp`, corrected by the client's clock skew, and `originalTimestamp`."""
+    original = head.originalTimestamp if head.timestamp is None else head.timestamp
     if head.timestamp is not None:
         event["originalTimestamp"] = event["timestamp"]
-    event["timestamp"] = iso(_happened(_moment(given), _moment(head.sentAt), received))
+    happened, sent = _parse_time(original), _parse_time(head.sentAt)
+    if happened is None:
+        happened = received
+    elif sent is not None:
+        # The client's clock may be wrong, but the difference of two of its times is right.
+        happened = received - (sent - happened)
+    event["timestamp"] = format_timestamp(happened)
 
 
-def _happened(original: int | None, sent: int | None, received: int) -> int:
-    """When it happened by our clock: the client's may be wrong, but not its differences."""
-    if original is None:
-        return received
-    if sent is None:
-        return original
-    return received - (sent - original)
-
-
-def _moment(given: object) -> int | None:
-    return moment(given) if isinstance(given, str) else None
+def _parse_time(value: object) -> int | None:
+    return parse_timestamp(value) if isinstance(value, str) else None
 
 
 @lru_cache(64)  # the events of a batch share when they were sent and received
-def moment(text: str) -> int | None:
-    """Microseconds since 1970 of a strict ISO text."""
-    # What every SDK sends, a fifth of the cost of the general rule.
-    if len(text) == 24 and _USUAL(text) == _MARKS:
+def parse_timestamp(text: str) -> int | None:
+    """Return a strict ISO timestamp as microseconds since 1970; None for other texts."""
+    # The SDKs' format takes a fifth of the time of the general rule.
+    if len(text) == _SDK_FORMAT_CHARS and _get_separators(text) == _SDK_SEPARATORS:
         try:
             return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
         except ValueError:
             return None
-    return micros(text)
+    return parse_strict_iso(text)
 
 
 @lru_cache(64)
-def iso(moment: int) -> str:
-    """`2026-11-15T10:00:00.123Z`; beyond the calendar, its nearest end."""
+def format_timestamp(micros: int) -> str:
+    """Return `2026-11-15T10:00:00.123Z`; times outside year 1 to 9999 are clamped."""
     try:
-        at = _BEGIN + timedelta(microseconds=moment)
+        time = _NAIVE_EPOCH + timedelta(microseconds=micros)
     except OverflowError:
-        at = datetime.max if moment > 0 else datetime.min
-    return at.isoformat(timespec="microseconds" if moment % 1000 else "milliseconds") + "Z"
+        time = datetime.max if micros > 0 else datetime.min
+    return time.isoformat(timespec="microseconds" if micros % 1000 else "milliseconds") + "Z"

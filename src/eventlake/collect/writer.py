@@ -1,4 +1,4 @@
-"""Group commit: the requests that wait while the disk works go to it together."""
+"""Group commit: requests that arrive during an fsync share the next one."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -11,101 +11,103 @@ from typing import Protocol
 from eventlake.collect.refusal import unavailable
 from eventlake.collect.spool import Spool
 
-TICK = 0.25
+POLL_SECONDS = 0.25
 
 
 @dataclass
-class Waiting:
-    """A request's lines and who waits for them."""
+class PendingAppend:
+    """A request's lines, and the future that is resolved when they are on disk."""
 
     day: int
     lines: list[bytes]
     done: "asyncio.Future[None]"
 
 
-class Told(Protocol):
-    """Who hears how the disk does."""
+class DiskListener(Protocol):
+    """Is notified of fsyncs and of failures."""
 
-    def synced(self, seconds: float) -> None: ...
-    def trouble(self, message: str) -> None: ...
+    def record_fsync(self, seconds: float) -> None: ...
+    def report_failure(self, message: str) -> None: ...
 
 
 class Writer:
-    """The one writer of a spool."""
+    """The only writer of a spool: appends what requests wait for, and rotates old segments."""
 
-    def __init__(self, spool: Spool, backlog: Callable[[], int], told: Told) -> None:
-        self._spool, self._backlog, self._told = spool, backlog, told
-        self._waiting: list[Waiting] = []
+    def __init__(
+        self, spool: Spool, get_backlog_bytes: Callable[[], int], listener: DiskListener
+    ) -> None:
+        self._spool, self._get_backlog_bytes = spool, get_backlog_bytes
+        self._listener = listener
+        self._pending: list[PendingAppend] = []
         self._wake = asyncio.Event()
-        # A single thread: the spool is never touched by two.
-        self._disk = ThreadPoolExecutor(1, thread_name_prefix="spool")
+        # A single thread, since a spool is not thread-safe.
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="spool")
         self._task = asyncio.create_task(self._run())
         self._closing = False
 
     async def append(self, day: int, lines: list[bytes]) -> None:
-        """Return when the lines are on disk; refuse when they could not be put there."""
-        if self._closing or self._backlog() > self._spool.limits.backlog_bytes:
+        """Return when the lines are on disk; raises a 503 `Refusal` if they cannot be stored."""
+        if self._closing or self._get_backlog_bytes() > self._spool.limits.backlog_bytes:
             raise unavailable()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(Waiting(day, lines, done))
+        self._pending.append(PendingAppend(day, lines, done))
         self._wake.set()
         await done
 
     async def close(self) -> None:
-        """Write what waits, complete the segment and end."""
+        """Write pending lines, complete the segment and stop."""
         self._closing = True
         self._wake.set()
         await self._task
-        self._disk.shutdown()
+        self._executor.shutdown()
 
     async def _run(self) -> None:
-        while self._waiting or not self._closing:
-            if not self._waiting:
-                await self._woken()
-            batch, self._waiting = self._waiting, []
-            for day, group in groupby(batch, key=lambda one: one.day):
+        while self._pending or not self._closing:
+            if not self._pending:
+                await self._wait_for_work()
+            batch, self._pending = self._pending, []
+            for day, group in groupby(batch, key=lambda append: append.day):
                 await self._commit(day, list(group))
-            if self._is_due(time()):
+            if self._is_segment_old(time()):
                 await self._rotate()
         await self._rotate()
 
-    async def _woken(self) -> None:
+    async def _wait_for_work(self) -> None:
+        """Return when there is a request, and after `POLL_SECONDS` in any case."""
         try:
-            async with asyncio.timeout(TICK):
+            async with asyncio.timeout(POLL_SECONDS):
                 await self._wake.wait()
         except TimeoutError:
             return
         self._wake.clear()
 
-    async def _commit(self, day: int, group: Sequence[Waiting]) -> None:
-        lines = [line for one in group for line in one.lines]
+    async def _commit(self, day: int, group: Sequence[PendingAppend]) -> None:
+        """Append the lines of a group with one fsync, and resolve its futures."""
+        lines = [line for append in group for line in append.lines]
         loop = asyncio.get_running_loop()
+        failed = False
         try:
-            seconds = await loop.run_in_executor(self._disk, self._spool.append, day, lines)
-        except Exception as problem:  # whatever it is, nobody may wait for ever
-            self._told.trouble(f"could not write: {problem}")
-            _answer(group, refused=True)
+            seconds = await loop.run_in_executor(self._executor, self._spool.append, day, lines)
+        except Exception as problem:  # any failure must resolve the futures
+            self._listener.report_failure(f"could not write: {problem}")
+            failed = True
         else:
-            self._told.synced(seconds)
-            _answer(group, refused=False)
+            self._listener.record_fsync(seconds)
+        for append in group:
+            if append.done.done():  # the client has disconnected
+                continue
+            if failed:
+                append.done.set_exception(unavailable())
+            else:
+                append.done.set_result(None)
 
-    def _is_due(self, now: float) -> bool:
-        began = self._spool.began
-        return began is not None and began + self._spool.limits.seal_seconds <= now
+    def _is_segment_old(self, now: float) -> bool:
+        start = self._spool.start_time
+        return start is not None and start + self._spool.limits.seal_seconds <= now
 
     async def _rotate(self) -> None:
         loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(self._disk, self._spool.rotate)
-        except Exception as problem:  # the writer goes on: who would answer the next request?
-            self._told.trouble(f"could not complete a segment: {problem}")
-
-
-def _answer(group: Sequence[Waiting], *, refused: bool) -> None:
-    for one in group:
-        if one.done.done():  # the client went away
-            continue
-        if refused:
-            one.done.set_exception(unavailable())
-        else:
-            one.done.set_result(None)
+            await loop.run_in_executor(self._executor, self._spool.rotate)
+        except Exception as problem:  # the writer must go on, or later requests would hang
+            self._listener.report_failure(f"could not complete a segment: {problem}")

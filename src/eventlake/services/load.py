@@ -10,7 +10,7 @@ from pydantic import Field
 
 from eventlake import archive
 from eventlake.claims import check_claims
-from eventlake.collect.source import archive_folder, settings_for
+from eventlake.collect.source import archive_folder, resolve_settings
 from eventlake.errors import EventLakeError, Internal
 from eventlake.lakes import open_cluster, open_parts
 from eventlake.ledger import Ledger, State
@@ -119,7 +119,7 @@ def plan_sync(
 ) -> LoadPlan:
     """Find out what a sync would do, and write nothing."""
     store = open_parts(lake).store
-    settings = settings_for(store, source, **changes or {})
+    settings = resolve_settings(store, source, **changes or {})
     check_source(store, settings)
     days = archived_days(store, archive_folder(settings))
     return plan_load(days, lake=lake, settings=settings)
@@ -194,7 +194,7 @@ def sync(  # noqa: PLR0913 - as above
     Settings are those of the last load with `changes` on top; a first one begins from the defaults.
     """
     store = open_parts(lake).store
-    settings = settings_for(store, source, **changes or {})
+    settings = resolve_settings(store, source, **changes or {})
     check_source(store, settings)
     return load(
         archived_days(store, archive_folder(settings)),

@@ -1,4 +1,4 @@
-"""The HTTP side, without a socket and without a disk."""
+"""The tracking API without a socket and without a disk."""
 
 import asyncio
 import gzip
@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 import pytest
 
-from eventlake.collect.app import BATCHES, CALLS, GIF, App
-from eventlake.collect.keys import Gate, basic_user
-from eventlake.collect.limits import MAX_BODY, Limits
+from eventlake.collect.app import BATCH_PATHS, CALLS_BY_PATH, GIF, App
+from eventlake.collect.keys import Gate, parse_basic_user
+from eventlake.collect.limits import MAX_BODY_BYTES, Limits
 from eventlake.collect.refusal import Refusal, unavailable
 from eventlake.collect.replies import encode_reply
 from eventlake.collect.request import Reply, Request
@@ -24,18 +24,18 @@ EVENT = {"userId": "u", "event": "Hello", "groupId": "g", "previousId": "p"}
 
 
 @dataclass
-class Paper:
-    """Remembers what was appended, or refuses."""
+class RecordingLog:
+    """Records appended lines, or raises `error`; waits for `unblocked` if that is set."""
 
     lines: list[bytes] = field(default_factory=list)
-    refuses: Refusal | None = None
-    hold: asyncio.Event | None = None
+    error: Refusal | None = None
+    unblocked: asyncio.Event | None = None
 
     async def append(self, day: int, lines: list[bytes]) -> None:
-        if self.hold:
-            await self.hold.wait()
-        if self.refuses:
-            raise self.refuses
+        if self.unblocked:
+            await self.unblocked.wait()
+        if self.error:
+            raise self.error
         self.lines += lines
 
     @property
@@ -44,25 +44,25 @@ class Paper:
 
 
 @dataclass
-class Desk:
-    """An app with everything it writes to."""
+class Harness:
+    """An app with the logs that it writes to."""
 
     app: App
-    events: Paper
-    rejects: Paper
+    events: RecordingLog
+    rejects: RecordingLog
 
-    def ask(self, *request: Any, **more: Any) -> "Answer":
+    def ask(self, *request: Any, **more: Any) -> "Response":
         return asyncio.run(ask(self.app, *request, **more))
 
 
-def desk(**changes: Any) -> Desk:
-    events, rejects = Paper(), Paper()
-    given: dict[str, Any] = {"project": "web", "gate": Gate(KEY), "gauges": dict, **changes}
-    return Desk(App(events=events, rejects=rejects, **given), events, rejects)
+def make_harness(**changes: Any) -> Harness:
+    events, rejects = RecordingLog(), RecordingLog()
+    options: dict[str, Any] = {"project": "web", "gate": Gate(KEY), "get_gauges": dict, **changes}
+    return Harness(App(events=events, rejects=rejects, **options), events, rejects)
 
 
 @dataclass
-class Answer:
+class Response:
     status: int
     headers: dict[str, str]
     body: bytes
@@ -78,62 +78,62 @@ def basic(key: str = KEY) -> dict[str, str]:
 
 async def ask(
     app: App, method: str, path: str, body: Any = b"", headers: dict[str, str] | None = None
-) -> Answer:
+) -> Response:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     path, _, query = path.partition("?")
-    given = {"content-length": str(len(data)), **(headers or {})}
+    fields = {"content-length": str(len(data)), **(headers or {})}
     request = Request(
         method=method,
         path=path,
         query=query.encode(),
-        headers={name.encode(): value.encode() for name, value in given.items()},
+        headers={name.encode(): value.encode() for name, value in fields.items()},
         peer="203.0.113.7",
     )
     try:
-        app.admit(request)
-        app.budget.hold(request, len(data))
+        app.check_header(request)
+        app.budget.reserve(request, len(data))
     except Refusal as refusal:
         app.budget.release(request)
-        return answer_of(app.refused(refusal))
+        return parse_reply(app.make_error_reply(refusal))
     request.body += data
-    return answer_of(await app.answer(request))
+    return parse_reply(await app.answer(request))
 
 
-def answer_of(reply: Reply) -> Answer:
+def parse_reply(reply: Reply) -> Response:
     head, _, body = encode_reply(reply, b"", close=reply.close, head_only=False).partition(
         b"\r\n\r\n"
     )
     fields = [line.partition(": ")[::2] for line in head.decode().splitlines()[1:]]
-    return Answer(reply.status, dict(fields), body)
+    return Response(reply.status, dict(fields), body)
 
 
-def post(at: Desk, path: str, body: Any, **headers: str) -> Answer:
-    return at.ask("POST", path, body, {**basic(), **headers})
+def post(harness: Harness, path: str, body: Any, **headers: str) -> Response:
+    return harness.ask("POST", path, body, {**basic(), **headers})
 
 
-@pytest.mark.parametrize(("path", "call"), sorted(CALLS.items()))
+@pytest.mark.parametrize(("path", "call"), sorted(CALLS_BY_PATH.items()))
 def test_every_call_has_its_path(path: str, call: str) -> None:
-    at = desk()
-    answer = post(at, path, EVENT)
+    harness = make_harness()
+    answer = post(harness, path, EVENT)
     assert (answer.status, answer.json) == (200, {"success": True})
-    assert [event["type"] for event in at.events.events] == [call]
+    assert [event["type"] for event in harness.events.events] == [call]
 
 
-@pytest.mark.parametrize("path", sorted(BATCHES))
+@pytest.mark.parametrize("path", sorted(BATCH_PATHS))
 def test_every_batch_has_its_path(path: str) -> None:
-    at = desk()
-    assert post(at, path, {"batch": [{"type": "page", **EVENT}] * 3}).status == 200
-    assert len(at.events.lines) == 3
+    harness = make_harness()
+    assert post(harness, path, {"batch": [{"type": "page", **EVENT}] * 3}).status == 200
+    assert len(harness.events.lines) == 3
 
 
-def test_a_trailing_slash_is_no_other_path() -> None:
-    assert post(desk(), "/v1/track/", EVENT).status == 200
+def test_a_trailing_slash_is_ignored() -> None:
+    assert post(make_harness(), "/v1/track/", EVENT).status == 200
 
 
-def test_what_the_browser_library_says_of_itself_is_welcome_and_forgotten() -> None:
-    at = desk()
-    assert at.ask("POST", "/v1/m", {"series": []}).status == 200
-    assert not at.events.lines
+def test_metrics_of_the_browser_library_are_ignored() -> None:
+    harness = make_harness()
+    assert harness.ask("POST", "/v1/m", {"series": []}).status == 200
+    assert not harness.events.lines
 
 
 @pytest.mark.parametrize(
@@ -149,77 +149,77 @@ def test_what_the_browser_library_says_of_itself_is_welcome_and_forgotten() -> N
         ({"authorization": "Basic !"}, EVENT, "no_write_key"),
     ],
 )
-def test_without_the_key_nobody_comes_in(headers: Any, event: Any, code: str) -> None:
-    at = desk()
-    answer = at.ask("POST", "/v1/track", event, headers)
+def test_a_missing_or_wrong_key_is_401(headers: Any, event: Any, code: str) -> None:
+    harness = make_harness()
+    answer = harness.ask("POST", "/v1/track", event, headers)
     assert (answer.status, answer.json["code"]) == (401, code)
     assert KEY not in answer.body.decode()
-    assert not at.events.lines
+    assert not harness.events.lines
 
 
 def test_the_key_may_be_in_the_body() -> None:
-    at = desk()
-    assert at.ask("POST", "/v1/track", {**EVENT, "writeKey": KEY}).status == 200
+    harness = make_harness()
+    assert harness.ask("POST", "/v1/track", {**EVENT, "writeKey": KEY}).status == 200
     batch = {"batch": [{"type": "page", **EVENT}], "writeKey": KEY}
-    assert at.ask("POST", "/v1/batch", batch).status == 200
-    assert KEY.encode() not in b"".join(at.events.lines)
+    assert harness.ask("POST", "/v1/batch", batch).status == 200
+    assert KEY.encode() not in b"".join(harness.events.lines)
 
 
-def test_a_disabled_source_says_so() -> None:
-    answer = post(desk(gate=Gate(KEY, enabled=False)), "/v1/track", EVENT)
+def test_a_disabled_source_is_401() -> None:
+    answer = post(make_harness(gate=Gate(KEY, enabled=False)), "/v1/track", EVENT)
     assert (answer.status, answer.json["code"]) == (401, "source_disabled")
 
 
-def test_a_key_does_not_show_itself() -> None:
+def test_repr_does_not_show_the_key() -> None:
     assert KEY not in repr(Gate(KEY))
 
 
 def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[tuple[bytes, bytes]] = []
 
-    def compare(given: bytes, wanted: bytes) -> bool:
-        compared.append((given, wanted))
+    def compare(sent: bytes, expected: bytes) -> bool:
+        compared.append((sent, expected))
         return True
 
     monkeypatch.setattr(hmac, "compare_digest", compare)
-    assert desk().ask("POST", "/v1/track", EVENT, basic("other")).status == 200
-    assert desk().ask("POST", "/v1/track", {**EVENT, "writeKey": "third"}).status == 200
+    assert make_harness().ask("POST", "/v1/track", EVENT, basic("other")).status == 200
+    assert make_harness().ask("POST", "/v1/track", {**EVENT, "writeKey": "third"}).status == 200
     assert compared == [(b"other", KEY.encode()), (b"third", KEY.encode())]
 
 
-def test_a_password_is_not_looked_at() -> None:
-    assert basic_user(b"basic " + b64encode(b"key:password")) == "key"
+def test_a_password_is_ignored() -> None:
+    assert parse_basic_user(b"basic " + b64encode(b"key:password")) == "key"
 
 
-def test_an_invalid_event_is_200_kept_and_counted() -> None:
-    at = desk()
-    assert post(at, "/v1/track", {"event": "x"}).status == 200
-    assert not at.events.lines
-    (kept,) = at.rejects.events
-    assert (kept["reason"], kept["event"]) == ("no_user_anon_id", {"event": "x"})
-    metrics = at.ask("GET", "/metrics").body.decode()
+def test_an_invalid_event_is_200_stored_and_counted() -> None:
+    harness = make_harness()
+    assert post(harness, "/v1/track", {"event": "x"}).status == 200
+    assert not harness.events.lines
+    (record,) = harness.rejects.events
+    assert (record["reason"], record["event"]) == ("no_user_anon_id", {"event": "x"})
+    metrics = harness.ask("GET", "/metrics").body.decode()
     assert 'eventlake_collect_rejected_total{reason="no_user_anon_id"} 1' in metrics
 
 
-def test_suppressed_people_are_counted() -> None:
-    at = desk(suppressed=frozenset("u"))
-    assert post(at, "/v1/track", EVENT).status == 200
-    assert not at.events.lines
-    assert "eventlake_collect_suppressed_total 1" in at.ask("GET", "/metrics").body.decode()
+def test_events_of_suppressed_users_are_counted() -> None:
+    harness = make_harness(suppressed=frozenset("u"))
+    assert post(harness, "/v1/track", EVENT).status == 200
+    assert not harness.events.lines
+    assert "eventlake_collect_suppressed_total 1" in harness.ask("GET", "/metrics").body.decode()
 
 
 @pytest.mark.parametrize("origin", [{"origin": "https://shop"}, {"content-type": "text/plain"}])
-def test_browsers_get_their_address(origin: dict[str, str]) -> None:
-    at = desk()
-    assert post(at, "/v1/track", EVENT, **origin).status == 200
-    assert at.events.events[0]["context"]["ip"] == "203.0.113.7"
+def test_events_of_browsers_get_the_clients_address(origin: dict[str, str]) -> None:
+    harness = make_harness()
+    assert post(harness, "/v1/track", EVENT, **origin).status == 200
+    assert harness.events.events[0]["context"]["ip"] == "203.0.113.7"
 
 
-def test_gzip_bodies() -> None:
-    at = desk()
+def test_a_gzip_body_is_decompressed() -> None:
+    harness = make_harness()
     body = gzip.compress(json.dumps({**EVENT, "properties": {"a": "x" * 20_000}}).encode())
-    assert post(at, "/v1/track", body, **{"content-encoding": "gzip"}).status == 200
-    assert len(at.events.lines) == 1
+    assert post(harness, "/v1/track", body, **{"content-encoding": "gzip"}).status == 200
+    assert len(harness.events.lines) == 1
 
 
 @pytest.mark.parametrize(
@@ -229,69 +229,76 @@ def test_gzip_bodies() -> None:
         ("not_gzip", gzip.compress(b"{}" * 99)[:-9], {"content-encoding": "gzip"}),
         ("not_gzip", gzip.compress(b"{}") * 2, {"content-encoding": "gzip"}),
         ("encoding_not_supported", b"x", {"content-encoding": "br"}),
-        ("request_too_large", gzip.compress(b" " * (MAX_BODY + 1)), {"content-encoding": "gzip"}),
-        ("request_too_large", b" " * (MAX_BODY + 1), {}),
+        (
+            "request_too_large",
+            gzip.compress(b" " * (MAX_BODY_BYTES + 1)),
+            {"content-encoding": "gzip"},
+        ),
+        ("request_too_large", b" " * (MAX_BODY_BYTES + 1), {}),
         ("not_json", b"{", {}),
     ],
 )
-def test_a_body_that_cannot_be_taken_is_400(code: str, body: bytes, headers: Any) -> None:
-    answer = post(desk(), "/v1/batch", body, **headers)
+def test_an_unreadable_body_is_400(code: str, body: bytes, headers: Any) -> None:
+    answer = post(make_harness(), "/v1/batch", body, **headers)
     assert (answer.status, answer.json["code"]) == (400, code)
 
 
-def test_a_small_body_cannot_become_a_large_one() -> None:
+def test_a_gzip_bomb_is_refused_without_using_memory() -> None:
     bomb = gzip.compress(b" " * (100 << 20))
-    assert len(bomb) < MAX_BODY
-    at = desk()
+    assert len(bomb) < MAX_BODY_BYTES
+    harness = make_harness()
     tracemalloc.start()
     try:
-        answer = post(at, "/v1/batch", bomb, **{"content-encoding": "gzip"})
+        answer = post(harness, "/v1/batch", bomb, **{"content-encoding": "gzip"})
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert (answer.status, answer.json["code"]) == (400, "request_too_large")
-    assert most < 8 * MAX_BODY
+    assert most < 8 * MAX_BODY_BYTES
 
 
-def test_the_largest_batch_is_taken() -> None:
+def test_the_largest_batch_is_accepted() -> None:
     body = b'{"batch":[],"pad":"'
-    body += b"x" * (MAX_BODY - len(body) - 2) + b'"}'
-    assert post(desk(), "/v1/batch", body).status == 200
+    body += b"x" * (MAX_BODY_BYTES - len(body) - 2) + b'"}'
+    assert post(make_harness(), "/v1/batch", body).status == 200
 
 
-def test_a_browser_may_ask_first() -> None:
-    answer = desk().ask("OPTIONS", "/v1/track")
+def test_a_preflight_allows_the_requested_headers() -> None:
+    answer = make_harness().ask("OPTIONS", "/v1/track")
     assert answer.status == 204
     assert answer.headers["access-control-allow-origin"] == "*"
     assert "x-retry-count" in answer.headers["access-control-allow-headers"]
     asked = {"access-control-request-headers": "x-of-my-own"}
-    answer = desk().ask("OPTIONS", "/v1/t", b"", asked)
+    answer = make_harness().ask("OPTIONS", "/v1/t", b"", asked)
     assert answer.headers["access-control-allow-headers"] == "x-of-my-own"
 
 
-def test_every_answer_may_be_read_by_a_page() -> None:
-    for answer in (post(desk(), "/v1/track", EVENT), desk().ask("POST", "/v1/track")):
+def test_every_reply_allows_all_origins() -> None:
+    for answer in (
+        post(make_harness(), "/v1/track", EVENT),
+        make_harness().ask("POST", "/v1/track"),
+    ):
         assert answer.headers["access-control-allow-origin"] == "*"
         assert answer.headers["access-control-expose-headers"] == "retry-after"
 
 
 @pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode])
-def test_the_pixel_takes_an_event(encode: Any) -> None:
-    at = desk()
+def test_the_pixel_stores_an_event(encode: Any) -> None:
+    harness = make_harness()
     data = quote(encode(json.dumps({**EVENT, "writeKey": KEY, "x": "ÿ?>"}).encode()).rstrip(b"="))
-    answer = at.ask("GET", f"/v1/pixel/page?data={data}")
+    answer = harness.ask("GET", f"/v1/pixel/page?data={data}")
     assert (answer.status, answer.body) == (200, GIF)
-    (event,) = at.events.events
+    (event,) = harness.events.events
     assert (event["type"], event["context"]["ip"]) == ("page", "203.0.113.7")
 
 
 @pytest.mark.parametrize("query", ["", "?data=", "?data=%ff", "?data=e30", "?data=!!!"])
-def test_the_pixel_is_a_picture_whatever_comes(query: str) -> None:
-    at = desk()
-    answer = at.ask("GET", f"/v1/pixel/track{query}")
+def test_the_pixel_is_an_image_for_any_query(query: str) -> None:
+    harness = make_harness()
+    answer = harness.ask("GET", f"/v1/pixel/track{query}")
     assert (answer.status, answer.headers["content-type"]) == (200, "image/gif")
-    assert not at.events.lines
-    assert sum(at.app.metrics.rejected.values()) == 1
+    assert not harness.events.lines
+    assert sum(harness.app.metrics.rejected.values()) == 1
 
 
 @pytest.mark.parametrize(
@@ -305,91 +312,96 @@ def test_the_pixel_is_a_picture_whatever_comes(query: str) -> None:
         ("GET", "/openapi.json", 200),
     ],
 )
-def test_other_paths(method: str, path: str, status: int) -> None:
-    assert desk().ask(method, path).status == status
+def test_status_of_other_paths(method: str, path: str, status: int) -> None:
+    assert make_harness().ask(method, path).status == status
 
 
-def test_a_disk_that_fails_is_503_and_nothing_is_counted() -> None:
-    at = desk()
-    at.events.refuses = unavailable()
-    answer = post(at, "/v1/track", EVENT)
+def test_a_disk_error_is_503_and_nothing_is_counted() -> None:
+    harness = make_harness()
+    harness.events.error = unavailable()
+    answer = post(harness, "/v1/track", EVENT)
     assert (answer.status, answer.headers["retry-after"]) == (503, "2")
-    assert at.app.metrics.accepted == 0
+    assert harness.app.metrics.accepted == 0
 
 
 def test_overload_is_429_before_memory_grows() -> None:
-    at = desk(limits=Limits(inflight_bytes=10_000))
+    harness = make_harness(limits=Limits(inflight_bytes=10_000))
 
-    async def story() -> list[Answer]:
-        at.events.hold = asyncio.Event()
+    async def scenario() -> list[Response]:
+        harness.events.unblocked = asyncio.Event()
         asked = [
-            asyncio.create_task(ask(at.app, "POST", "/v1/track", EVENT, basic())) for _ in "12345"
+            asyncio.create_task(ask(harness.app, "POST", "/v1/track", EVENT, basic()))
+            for _ in "12345"
         ]
         await asyncio.sleep(0.01)
-        at.events.hold.set()
+        harness.events.unblocked.set()
         answers = list(await asyncio.gather(*asked))
-        return [*answers, await ask(at.app, "POST", "/v1/track", EVENT, basic())]
+        return [*answers, await ask(harness.app, "POST", "/v1/track", EVENT, basic())]
 
-    answers = asyncio.run(story())
+    answers = asyncio.run(scenario())
     assert [answer.status for answer in answers] == [200, 200, 429, 429, 429, 200]
     assert answers[2].headers["retry-after"] == "1"
 
 
-def test_requests_without_a_key_have_a_share_of_their_own() -> None:
-    at = desk(limits=Limits(inflight_bytes=40_000, keyless_bytes=10_000))
+def test_requests_without_a_key_share_a_part_of_the_budget() -> None:
+    harness = make_harness(limits=Limits(inflight_bytes=40_000, keyless_bytes=10_000))
 
-    async def story() -> list[int]:
-        at.events.hold = asyncio.Event()
+    async def scenario() -> list[int]:
+        harness.events.unblocked = asyncio.Event()
         keyless = [Request(method="POST", path="/v1/track") for _ in "123"]
         statuses = []
         for request in keyless:
-            at.app.admit(request)
+            harness.app.check_header(request)
             try:
-                at.app.budget.hold(request, 0)
+                harness.app.budget.reserve(request, 0)
             except Refusal as refusal:
                 statuses.append(refusal.status)
-        sent = [asyncio.create_task(ask(at.app, "POST", "/v1/t", EVENT, basic())) for _ in "123"]
-        by_body = asyncio.create_task(ask(at.app, "POST", "/v1/t", {**EVENT, "writeKey": KEY}))
-        at.app.budget.release(keyless[0])
+        sent = [
+            asyncio.create_task(ask(harness.app, "POST", "/v1/t", EVENT, basic())) for _ in "123"
+        ]
+        by_body = asyncio.create_task(ask(harness.app, "POST", "/v1/t", {**EVENT, "writeKey": KEY}))
+        harness.app.budget.release(keyless[0])
         await asyncio.sleep(0.01)
-        assert at.app.budget.keyless == keyless[1].held  # a key in the body counts once it is read
-        at.events.hold.set()
+        assert (
+            harness.app.budget.keyless_bytes == keyless[1].reserved_bytes
+        )  # a key in the body counts once it is read
+        harness.events.unblocked.set()
         return statuses + [(await one).status for one in (*sent, by_body)]
 
-    assert asyncio.run(story()) == [429, 200, 200, 200, 200]
+    assert asyncio.run(scenario()) == [429, 200, 200, 200, 200]
 
 
-def test_what_a_batch_becomes_counts_with_its_size() -> None:
-    at = desk(limits=Limits(inflight_bytes=300_000))
+def test_the_lines_of_a_batch_count_against_the_budget() -> None:
+    harness = make_harness(limits=Limits(inflight_bytes=300_000))
     batch = {"context": {"a": "x" * 3_000}, "batch": [{"type": "page", **EVENT}] * 200}
     assert len(json.dumps(batch)) < 30_000
-    answer = post(at, "/v1/batch", batch)
+    answer = post(harness, "/v1/batch", batch)
     assert (answer.status, answer.json["code"]) == (429, "too_many_requests")
-    assert at.app.budget.used == 0
+    assert harness.app.budget.used_bytes == 0
 
 
-def test_a_failure_of_ours_is_counted_and_written_down(capsys: pytest.CaptureFixture[str]) -> None:
-    at = desk()
-    at.events.refuses = ValueError("a bug")  # type: ignore[assignment]
-    answer = post(at, "/v1/track", EVENT)
+def test_an_internal_error_is_500_counted_and_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    harness = make_harness()
+    harness.events.error = ValueError("a bug")  # type: ignore[assignment]
+    answer = post(harness, "/v1/track", EVENT)
     assert (answer.status, answer.json["code"]) == (500, "internal_error")
     assert "a bug" in capsys.readouterr().err
-    assert (at.app.metrics.troubles, at.app.budget.used) == (1, 0)
+    assert (harness.app.metrics.troubles, harness.app.budget.used_bytes) == (1, 0)
 
 
-def test_an_unpacked_body_counts_with_its_size() -> None:
-    at = desk(limits=Limits(inflight_bytes=100_000))
+def test_a_decompressed_body_counts_against_the_budget() -> None:
+    harness = make_harness(limits=Limits(inflight_bytes=100_000))
     body = gzip.compress(json.dumps({"batch": [], "pad": "x" * 200_000}).encode())
-    answer = post(at, "/v1/batch", body, **{"content-encoding": "gzip"})
+    answer = post(harness, "/v1/batch", body, **{"content-encoding": "gzip"})
     assert (answer.status, answer.json["code"]) == (429, "too_many_requests")
-    assert post(at, "/v1/track", EVENT).status == 200
+    assert post(harness, "/v1/track", EVENT).status == 200
 
 
-def test_metrics_are_what_prometheus_reads() -> None:
-    at = desk(gauges=lambda: {"archive_lag_seconds": 1.5})
-    post(at, "/v1/track", EVENT)
-    at.app.metrics.synced(0.003)
-    text = at.ask("GET", "/metrics").body.decode()
+def test_metrics_are_in_the_prometheus_format() -> None:
+    harness = make_harness(get_gauges=lambda: {"archive_lag_seconds": 1.5})
+    post(harness, "/v1/track", EVENT)
+    harness.app.metrics.record_fsync(0.003)
+    text = harness.ask("GET", "/metrics").body.decode()
     assert "eventlake_collect_accepted_total 1\n" in text
     assert 'eventlake_collect_responses_total{status="200"} 1\n' in text
     assert 'eventlake_collect_fsync_seconds_bucket{le="0.005"} 1\n' in text

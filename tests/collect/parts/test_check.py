@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from eventlake.collect.check import Head, fault
+from eventlake.collect.check import EventHead, rejection_reason
 
 
-def head(**fields: Any) -> Head:
-    return msgspec.json.decode(json.dumps({"userId": "u", **fields}), type=Head)
+def head(**fields: Any) -> EventHead:
+    return msgspec.json.decode(json.dumps({"userId": "u", **fields}), type=EventHead)
 
 
-GOOD: list[dict[str, Any]] = [
+VALID: list[dict[str, Any]] = [
     {"type": "track", "event": "Hello"},
     {"type": "track", "event": "Hello", "properties": {}},
     {"type": "track", "event": "Hello", "properties": None, "context": None, "integrations": None},
@@ -32,7 +32,7 @@ GOOD: list[dict[str, Any]] = [
     {"type": "alias", "previousId": "p"},
 ]
 
-BAD: list[tuple[str, dict[str, Any]]] = [
+INVALID: list[tuple[str, dict[str, Any]]] = [
     ("type_not_valid", {"event": "Hello"}),
     ("type_not_valid", {"type": "purchase"}),
     ("type_not_valid", {"type": ["track"]}),
@@ -61,11 +61,11 @@ BAD: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("fields", GOOD, ids=str)
-def test_a_good_event_has_no_fault(fields: dict[str, Any]) -> None:
-    assert fault(head(**fields)) is None
+@pytest.mark.parametrize("fields", VALID, ids=str)
+def test_a_valid_event_has_no_reason(fields: dict[str, Any]) -> None:
+    assert rejection_reason(head(**fields)) is None
 
 
-@pytest.mark.parametrize(("reason", "fields"), BAD, ids=str)
-def test_a_bad_event_has_its_reason(reason: str, fields: dict[str, Any]) -> None:
-    assert fault(head(**fields)) == reason
+@pytest.mark.parametrize(("reason", "fields"), INVALID, ids=str)
+def test_an_invalid_event_has_its_reason(reason: str, fields: dict[str, Any]) -> None:
+    assert rejection_reason(head(**fields)) == reason

@@ -1,4 +1,4 @@
-"""A connection's time limits and its end, over real sockets."""
+"""Time limits and closing of connections, over real sockets."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ import uvloop
 from eventlake.collect.connection import Connection
 from eventlake.collect.limits import Limits
 from eventlake.collect.pool import Pool
-from tests.collect.parts.test_app import Desk, desk
+from tests.collect.parts.test_app import Harness, make_harness
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Connect = Callable[[], Awaitable[Streams]]
@@ -19,17 +19,19 @@ START = b"POST /v1/t HTTP/1.1\r\nhost: x\r\n"
 
 
 def serving(
-    story: Callable[[Connect, Pool], Awaitable[None]], limits: Limits = SHORT, most: int = 10
-) -> Desk:
-    """Run a story against a server; the app and what it wrote."""
-    at = desk(limits=limits)
+    scenario: Callable[[Connect, Pool], Awaitable[None]],
+    limits: Limits = SHORT,
+    max_connections: int = 10,
+) -> Harness:
+    """Run a scenario against a server; return the app and its logs."""
+    harness = make_harness(limits=limits)
 
     async def run() -> None:
-        pool = Pool(limits, most)
+        pool = Pool(limits, max_connections)
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: Connection(at.app, pool), "127.0.0.1", 0)
+        server = await loop.create_server(lambda: Connection(harness.app, pool), "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        watch = asyncio.create_task(pool.watch())
+        deadlines = asyncio.create_task(pool.enforce_deadlines())
         writers: list[asyncio.StreamWriter] = []
 
         async def connect() -> Streams:
@@ -37,17 +39,17 @@ def serving(
             writers.append(writer)
             return reader, writer
 
-        await asyncio.wait_for(story(connect, pool), 10)
+        await asyncio.wait_for(scenario(connect, pool), 10)
         for writer in writers:
             writer.close()
         server.close()
         await pool.drain(1)
-        watch.cancel()
+        deadlines.cancel()
         assert len(pool) == 0
-        assert (at.app.budget.used, at.app.budget.keyless) == (0, 0)
+        assert (harness.app.budget.used_bytes, harness.app.budget.keyless_bytes) == (0, 0)
 
     uvloop.run(run())
-    return at
+    return harness
 
 
 @pytest.mark.parametrize(
@@ -60,19 +62,19 @@ def serving(
         (b"GET /health HTTP/1.1\r\n\r\n", b"HTTP/1.1 200"),
     ],
 )
-def test_a_client_that_stops_sending_is_cut_off(sent: bytes, answer: bytes) -> None:
-    async def story(connect: Connect, _: Pool) -> None:
+def test_a_client_that_stops_sending_is_disconnected(sent: bytes, answer: bytes) -> None:
+    async def scenario(connect: Connect, _: Pool) -> None:
         reader, writer = await connect()
         writer.write(sent)
         assert (await asyncio.wait_for(reader.read(), 3)).startswith(answer)
 
-    at = serving(story)
-    slow = [code for code in at.app.metrics.rejected if code.endswith("_too_slow")]
+    harness = serving(scenario)
+    slow = [code for code in harness.app.metrics.rejected if code.endswith("_too_slow")]
     assert len(slow) == (b"408" in answer)
 
 
-def test_a_header_byte_by_byte_is_cut_off_too() -> None:
-    async def story(connect: Connect, _: Pool) -> None:
+def test_a_slow_header_is_408() -> None:
+    async def scenario(connect: Connect, _: Pool) -> None:
         reader, writer = await connect()
         answer = asyncio.create_task(reader.read())
         while not answer.done():
@@ -80,11 +82,11 @@ def test_a_header_byte_by_byte_is_cut_off_too() -> None:
             await asyncio.sleep(0.05)
         assert b"408" in answer.result() or b"400" in answer.result()
 
-    serving(story)
+    serving(scenario)
 
 
-def test_a_client_that_goes_away_is_no_error() -> None:
-    async def story(connect: Connect, pool: Pool) -> None:
+def test_a_client_that_disconnects_is_not_an_error() -> None:
+    async def scenario(connect: Connect, pool: Pool) -> None:
         for sent in (b"", b"POST", START, START + b"content-length: 9\r\n\r\n{"):
             _, writer = await connect()
             writer.write(sent)
@@ -93,21 +95,21 @@ def test_a_client_that_goes_away_is_no_error() -> None:
         while len(pool):
             await asyncio.sleep(0.01)
 
-    assert not serving(story).app.metrics.responses[500]
+    assert not serving(scenario).app.metrics.responses[500]
 
 
-def test_a_client_may_stop_sending_and_wait_for_its_answer() -> None:
-    async def story(connect: Connect, _: Pool) -> None:
+def test_a_half_closed_connection_gets_its_reply() -> None:
+    async def scenario(connect: Connect, _: Pool) -> None:
         reader, writer = await connect()
         writer.write(b"GET /health HTTP/1.1\r\n\r\n")
         writer.write_eof()
         assert b'{"status":"ok"}' in await asyncio.wait_for(reader.read(), 2)
 
-    serving(story)
+    serving(scenario)
 
 
-def test_a_refused_client_that_goes_on_sending_gets_its_answer() -> None:
-    async def story(connect: Connect, _: Pool) -> None:
+def test_a_refused_client_that_goes_on_sending_gets_its_reply() -> None:
+    async def scenario(connect: Connect, _: Pool) -> None:
         reader, writer = await connect()
         writer.write(START + b"content-length: 9999999\r\n\r\n")
         for _ in range(20):
@@ -118,11 +120,11 @@ def test_a_refused_client_that_goes_on_sending_gets_its_answer() -> None:
         assert b"request_too_large" in answer
         assert b"connection: close" in answer
 
-    serving(story)
+    serving(scenario)
 
 
-def test_the_oldest_waiting_connection_makes_room() -> None:
-    async def story(connect: Connect, pool: Pool) -> None:
+def test_a_connection_over_the_limit_closes_the_oldest_waiting_one() -> None:
+    async def scenario(connect: Connect, pool: Pool) -> None:
         clients = [await connect() for _ in range(13)]
         await asyncio.sleep(0.1)
         assert len(pool) == 10
@@ -133,11 +135,11 @@ def test_the_oldest_waiting_connection_makes_room() -> None:
             writer.write(b"GET /health HTTP/1.1\r\n\r\n")
             assert (await reader.readline()).startswith(b"HTTP/1.1 200")
 
-    serving(story, Limits())
+    serving(scenario, Limits())
 
 
-def test_pipelined_requests_are_answered_in_their_order() -> None:
-    async def story(connect: Connect, _: Pool) -> None:
+def test_pipelined_requests_are_answered_in_order() -> None:
+    async def scenario(connect: Connect, _: Pool) -> None:
         reader, writer = await connect()
         paths = [b"/health", b"/nothing", b"/metrics", b"/v1/track", b"/health"] * 40
         writer.write(b"".join(b"GET %s HTTP/1.1\r\nhost: x\r\n\r\n" % path for path in paths))
@@ -146,13 +148,13 @@ def test_pipelined_requests_are_answered_in_their_order() -> None:
         statuses = [int(part[:3]) for part in text.split(b"HTTP/1.1 ")[1:]]
         assert statuses == [200, 404, 200, 405, 200] * 40 + [400]
 
-    serving(story, Limits())
+    serving(scenario, Limits())
 
 
 @pytest.mark.parametrize("version", [b"1.0", b"1.1"])
 @pytest.mark.parametrize("method", [b"GET", b"HEAD"])
 def test_a_last_request_closes_the_connection(method: bytes, version: bytes) -> None:
-    async def story(connect: Connect, _: Pool) -> None:
+    async def scenario(connect: Connect, _: Pool) -> None:
         reader, writer = await connect()
         writer.write(b"%s /health HTTP/%s\r\nconnection: close\r\n\r\n" % (method, version))
         answer: Any = await asyncio.wait_for(reader.read(), 2)
@@ -160,4 +162,4 @@ def test_a_last_request_closes_the_connection(method: bytes, version: bytes) -> 
         assert b"connection: close" in head
         assert bool(body) == (method == b"GET")
 
-    serving(story, Limits())
+    serving(scenario, Limits())

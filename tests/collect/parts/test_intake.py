@@ -1,4 +1,4 @@
-"""Bodies turned into lines."""
+"""The lines of request bodies."""
 
 import json
 from contextlib import suppress
@@ -9,9 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlake.collect.check import Head
-from eventlake.collect.intake import Taken, mended, open_batch, open_single, take_batch, take_single
-from eventlake.collect.limits import MAX_BODY, MAX_EVENT
+from eventlake.collect.check import EventHead
+from eventlake.collect.intake import (
+    IntakeResult,
+    parse_batch,
+    parse_single,
+    process_batch,
+    process_single,
+    replace_lone_surrogates,
+)
+from eventlake.collect.limits import MAX_BODY_BYTES, MAX_EVENT_BYTES
 from eventlake.collect.refusal import Refusal
 from eventlake.collect.stamp import Arrival
 from eventlake.kernels.route import validate_line
@@ -19,18 +26,20 @@ from eventlake.kernels.route import validate_line
 ARRIVAL = Arrival(1_794_736_800_000_000, "web")
 
 
-def single(body: bytes, call: str = "track", suppressed: frozenset[str] = frozenset()) -> Taken:
-    head = open_single(body)
+def single(
+    body: bytes, call: str = "track", suppressed: frozenset[str] = frozenset()
+) -> IntakeResult:
+    head = parse_single(body)
     head.type = call
-    return take_single(head, body, suppressed, ARRIVAL)
+    return process_single(head, body, suppressed, ARRIVAL)
 
 
-def batch(*events: Any, suppressed: frozenset[str] = frozenset(), **shared: Any) -> Taken:
+def batch(*events: Any, suppressed: frozenset[str] = frozenset(), **shared: Any) -> IntakeResult:
     body = json.dumps({"batch": events, **shared}).encode()
-    return take_batch(open_batch(body), suppressed, ARRIVAL)
+    return process_batch(parse_batch(body), suppressed, ARRIVAL)
 
 
-def test_a_line_is_what_a_load_takes_for_an_event() -> None:
+def test_a_line_is_an_event_that_a_load_accepts() -> None:
     (line,) = single(b'{"userId":"u","event":"Hello"}').lines
     assert line.endswith(b"}\n")
     assert validate_line(line[:-1]).event == "Hello"
@@ -47,51 +56,51 @@ def test_pretty_printed_events_are_one_line() -> None:
     assert b"\r" not in line
 
 
-def test_a_bad_neighbour_harms_nobody() -> None:
-    taken = batch({"type": "page", "userId": "u"}, 5, {"type": "page"}, {"type": "x"})
-    assert len(taken.lines) == 1
+def test_invalid_events_of_a_batch_are_rejected_alone() -> None:
+    result = batch({"type": "page", "userId": "u"}, 5, {"type": "page"}, {"type": "x"})
+    assert len(result.lines) == 1
     reasons = ["event_not_object", "no_user_anon_id", "type_not_valid"]
-    assert sorted(taken.reasons) == reasons
-    assert [json.loads(line)["reason"] for line in taken.rejected] == reasons
-    assert json.loads(taken.rejected[0])["event"] == 5
+    assert sorted(result.reasons) == reasons
+    assert [json.loads(line)["reason"] for line in result.rejected] == reasons
+    assert json.loads(result.rejected[0])["event"] == 5
 
 
-def test_a_large_event_in_a_batch_is_kept_aside() -> None:
-    large = {"type": "page", "userId": "u", "properties": {"a": "x" * MAX_EVENT}}
-    taken = batch(large, {"type": "page", "userId": "u"})
-    assert taken.reasons == {"event_too_large": 1}
-    assert json.loads(taken.rejected[0])["event"] == large
-    assert len(taken.lines) == 1
+def test_a_too_large_event_of_a_batch_is_rejected_alone() -> None:
+    large = {"type": "page", "userId": "u", "properties": {"a": "x" * MAX_EVENT_BYTES}}
+    result = batch(large, {"type": "page", "userId": "u"})
+    assert result.reasons == {"event_too_large": 1}
+    assert json.loads(result.rejected[0])["event"] == large
+    assert len(result.lines) == 1
 
 
-def test_no_line_holds_a_write_key() -> None:
+def test_no_line_contains_a_write_key() -> None:
     good = {"type": "page", "userId": "u", "writeKey": "secret"}
-    taken = batch(good, {"type": "page", "writeKey": "secret"}, writeKey="secret")
-    assert b"secret" not in b"".join(taken.lines + taken.rejected)
+    result = batch(good, {"type": "page", "writeKey": "secret"}, writeKey="secret")
+    assert b"secret" not in b"".join(result.lines + result.rejected)
     hidden = single(b'{"write\\u004bey":"secret"}')
     assert len(hidden.rejected) == 1
     assert b"secret" not in hidden.rejected[0]
 
 
 @pytest.mark.parametrize("user", ["u1", 5])
-def test_suppressed_people_leave_only_a_count(user: object) -> None:
-    people = frozenset(("u1", "5"))
-    taken = batch(
-        {"type": "page", "userId": user}, {"type": "page", "userId": "x"}, suppressed=people
+def test_events_of_suppressed_users_are_only_counted(user: object) -> None:
+    users = frozenset(("u1", "5"))
+    result = batch(
+        {"type": "page", "userId": user}, {"type": "page", "userId": "x"}, suppressed=users
     )
-    assert (taken.suppressed, len(taken.lines), taken.rejected) == (1, 1, [])
+    assert (result.suppressed, len(result.lines), result.rejected) == (1, 1, [])
 
 
-def test_what_suppressed_people_send_is_not_kept_as_rejected_either() -> None:
-    people = frozenset(("u1",))
+def test_invalid_events_of_suppressed_users_are_not_stored() -> None:
+    users = frozenset(("u1",))
     bad = {"type": "nothing", "userId": "u1"}
-    large = {"type": "page", "userId": "u1", "properties": {"a": "x" * MAX_EVENT}}
-    taken = batch(bad, large, suppressed=people)
-    assert (taken.suppressed, taken.lines, taken.rejected) == (2, [], [])
+    large = {"type": "page", "userId": "u1", "properties": {"a": "x" * MAX_EVENT_BYTES}}
+    result = batch(bad, large, suppressed=users)
+    assert (result.suppressed, result.lines, result.rejected) == (2, [], [])
 
 
 def nested(levels: int) -> bytes:
-    """A page event that nests so many levels."""
+    """Return a page event with this number of levels."""
     deep = b"[" * (levels - 1) + b"]" * (levels - 1)
     return b'{"type":"page","userId":"u","writeKey":"secret","a":' + deep + b"}"
 
@@ -107,15 +116,15 @@ def test_a_single_event_over_100_levels_is_refused(levels: int) -> None:
 def test_an_event_over_100_levels_in_a_batch_is_rejected_alone(levels: int) -> None:
     good = b'{"type":"page","userId":"u"}'
     body = b'{"batch":[' + good + b"," + nested(levels) + b"," + good + b"]}"
-    taken = take_batch(open_batch(body), frozenset(), ARRIVAL)
-    assert len(taken.lines) == 2
-    assert set(taken.reasons) <= {"too_deep", "event_too_large"}
-    (kept,) = taken.rejected
-    assert json.loads(kept)["event"]["userId"] == "u"
-    assert b"secret" not in kept
+    result = process_batch(parse_batch(body), frozenset(), ARRIVAL)
+    assert len(result.lines) == 2
+    assert set(result.reasons) <= {"too_deep", "event_too_large"}
+    (line,) = result.rejected
+    assert json.loads(line)["event"]["userId"] == "u"
+    assert b"secret" not in line
 
 
-def test_100_levels_are_accepted_and_brackets_in_texts_are_none() -> None:
+def test_100_levels_are_accepted_and_brackets_in_strings_do_not_count() -> None:
     assert len(single(nested(100), "page").lines) == 1
     wide = b'{"userId":"u","event":"x","properties":{"a":[' + b"[]," * 200 + b"[]]}}"
     assert len(single(wide).lines) == 1
@@ -125,11 +134,11 @@ def test_100_levels_are_accepted_and_brackets_in_texts_are_none() -> None:
 
 @pytest.mark.parametrize("name", ["context", "integrations", "sentAt", "writeKey", "unknown"])
 @pytest.mark.parametrize("levels", [120, 968, 980, 995, 5000])
-def test_a_batch_that_nests_beside_its_events_is_read(name: str, levels: int) -> None:
+def test_a_batch_with_deep_fields_outside_its_events_is_read(name: str, levels: int) -> None:
     deep = b'{"a":' * levels + b"1" + b"}" * levels
     body = b'{"batch":[{"type":"page","userId":"u"}],"%s":%s}' % (name.encode(), deep)
-    taken = take_batch(open_batch(body), frozenset(), ARRIVAL)
-    assert taken.reasons == ({"too_deep": 1} if name in SHARED else {})
+    result = process_batch(parse_batch(body), frozenset(), ARRIVAL)
+    assert result.reasons == ({"too_deep": 1} if name in SHARED else {})
 
 
 SHARED = ("context", "integrations", "sentAt")
@@ -138,21 +147,21 @@ NUMBERS = ["1e999", "-1e999", "9" * 5000, "1." + "9" * 5000, "-0.0", "1E+2", "12
 
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("field", ["userId", "anonymousId", "timestamp", "sentAt", "name", "x"])
-def test_a_number_of_any_size_is_kept_as_it_was_sent(field: str, number: str) -> None:
+def test_a_number_of_any_size_is_stored_as_it_was_sent(field: str, number: str) -> None:
     body = f'{{"type":"page","{field}":{number},"previousId":"p"}}'.encode()
     event = body if field in ("userId", "anonymousId") else body[:-1] + b',"userId":"u"}'
-    for taken in (
+    for result in (
         single(event, "page"),
-        take_batch(open_batch(b'{"batch":[%s]}' % event), frozenset(), ARRIVAL),
+        process_batch(parse_batch(b'{"batch":[%s]}' % event), frozenset(), ARRIVAL),
     ):
-        assert not taken.rejected
-        kept = "originalTimestamp" if field == "timestamp" else field
-        assert f'"{kept}":{number}'.encode() in taken.lines[0]
-        validate_line(taken.lines[0][:-1])
+        assert not result.rejected
+        stored_as = "originalTimestamp" if field == "timestamp" else field
+        assert f'"{stored_as}":{number}'.encode() in result.lines[0]
+        validate_line(result.lines[0][:-1])
 
 
 @pytest.mark.parametrize("number", ["1e999", "9" * 5000])
-def test_a_number_of_any_size_that_may_be_none_has_its_own_reason(number: str) -> None:
+def test_a_huge_number_in_place_of_a_string_has_the_usual_reason(number: str) -> None:
     assert single(f'{{"userId":"u","event":{number}}}'.encode()).reasons == {"event_not_string": 1}
     by_id = f'{{"userId":"u","event":"x","messageId":{number}}}'.encode()
     assert single(by_id).reasons == {"message_id_not_string": 1}
@@ -161,27 +170,27 @@ def test_a_number_of_any_size_that_may_be_none_has_its_own_reason(number: str) -
 
 
 @pytest.mark.parametrize("number", ["1e999", "-5", "7.5"])
-def test_a_batch_may_be_sent_at_any_number(number: str) -> None:
+def test_sent_at_of_a_batch_may_be_any_number(number: str) -> None:
     body = f'{{"batch":[{{"type":"page","userId":"u"}}],"sentAt":{number}}}'.encode()
-    (line,) = take_batch(open_batch(body), frozenset(), ARRIVAL).lines
+    (line,) = process_batch(parse_batch(body), frozenset(), ARRIVAL).lines
     assert f'"sentAt":{number},'.encode() in line
 
 
 @pytest.mark.parametrize(
-    ("user", "person"), [("1e2", "100"), ("1.50", "1.5"), ("1e20000", "1e20000")]
+    ("user", "suppressed_id"), [("1e2", "100"), ("1.50", "1.5"), ("1e20000", "1e20000")]
 )
-def test_people_with_numbers_are_suppressed_by_their_plain_form(user: str, person: str) -> None:
+def test_numeric_user_ids_are_suppressed_by_their_plain_form(user: str, suppressed_id: str) -> None:
     event = f'{{"event":"x","userId":{user}}}'.encode()
     assert len(single(event).lines) == 1
-    taken = single(event, suppressed=frozenset((person,)))
-    assert (taken.suppressed, taken.lines) == (1, [])
+    result = single(event, suppressed=frozenset((suppressed_id,)))
+    assert (result.suppressed, result.lines) == (1, [])
 
 
-def test_many_quotes_and_brackets_take_no_time() -> None:
+def test_many_quotes_and_brackets_parse_in_linear_time() -> None:
     began = perf_counter()
     for unit in (b'\\"', b'"', b'"[', b"[", b"{", b"]"):
         with suppress(Refusal):
-            open_batch(b'{"batch":["' + unit * (MAX_BODY // len(unit)))
+            parse_batch(b'{"batch":["' + unit * (MAX_BODY_BYTES // len(unit)))
     assert perf_counter() - began < 3
 
 
@@ -193,7 +202,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=8,
 )
-FIELDS = st.sampled_from([*Head.__struct_fields__, "name", "receivedAt", "projectId", "x"])
+FIELDS = st.sampled_from([*EventHead.__struct_fields__, "name", "receivedAt", "projectId", "x"])
 TYPES = st.sampled_from(["track", "identify", "page", "screen", "group", "alias"])
 EVENTS = st.builds(
     lambda some, good, kind: {**good, **some, "type": kind},
@@ -207,25 +216,25 @@ EVENTS = st.builds(
     st.lists(EVENTS | VALUES, max_size=4),
     st.dictionaries(st.sampled_from(["context", "integrations", "sentAt", "writeKey"]), VALUES),
 )
-def test_what_is_accepted_is_an_event_to_every_load(events: list[Any], shared: Any) -> None:
+def test_every_accepted_event_is_valid_for_a_load(events: list[Any], shared: Any) -> None:
     try:
-        taken = batch(*events, **shared)
+        result = batch(*events, **shared)
     except Refusal:
         return
-    assert len(taken.lines) + len(taken.rejected) == len(events)
-    assert taken.reasons.total() == len(taken.rejected)
-    for line in taken.lines:
+    assert len(result.lines) + len(result.rejected) == len(events)
+    assert result.reasons.total() == len(result.rejected)
+    for line in result.lines:
         assert line.count(b"\n") == 1
         assert validate_line(line[:-1]).messageId
-    for line in taken.rejected:
-        assert json.loads(line)["reason"] in taken.reasons
+    for line in result.rejected:
+        assert json.loads(line)["reason"] in result.reasons
 
 
 @given(st.binary() | st.text().map(str.encode) | VALUES.map(lambda v: json.dumps(v).encode()))
-def test_any_bytes_are_a_batch_or_a_refusal(body: bytes) -> None:
-    for opened in (open_batch, open_single):
+def test_any_bytes_parse_or_are_refused(body: bytes) -> None:
+    for parse in (parse_batch, parse_single):
         with suppress(Refusal):
-            opened(mended(body))
+            parse(replace_lone_surrogates(body))
 
 
 @pytest.mark.parametrize(
@@ -239,12 +248,12 @@ def test_any_bytes_are_a_batch_or_a_refusal(body: bytes) -> None:
         ("invalid_request", b"5"),
         ("invalid_request", b"[]"),
         ("too_deep", b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}"),
-        ("event_too_large", b'{"a":"' + b"x" * MAX_EVENT + b'"}'),
+        ("event_too_large", b'{"a":"' + b"x" * MAX_EVENT_BYTES + b'"}'),
     ],
 )
-def test_a_single_that_cannot_be_read_is_refused(code: str, body: bytes) -> None:
+def test_an_unreadable_single_event_is_refused(code: str, body: bytes) -> None:
     with pytest.raises(Refusal) as refused:
-        open_single(body)
+        parse_single(body)
     assert (refused.value.status, refused.value.code) == (400, code)
 
 
@@ -258,18 +267,18 @@ def test_a_single_that_cannot_be_read_is_refused(code: str, body: bytes) -> None
         ("batch_too_long", b'{"batch":[' + b"1," * 2500 + b"1]}"),
     ],
 )
-def test_a_batch_that_is_none_is_refused(code: str, body: bytes) -> None:
+def test_an_invalid_batch_is_refused(code: str, body: bytes) -> None:
     with pytest.raises(Refusal) as refused:
-        open_batch(body)
+        parse_batch(body)
     assert (refused.value.status, refused.value.code) == (400, code)
 
 
-def test_the_longest_batch_is_taken() -> None:
+def test_the_longest_batch_is_accepted() -> None:
     assert len(batch(*[{"type": "page", "userId": "u"}] * 2500).lines) == 2500
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         (rb'"\ud83d"', rb'"\ufffd"'),
         (rb'"\ud83d\ude00"', rb'"\ud83d\ude00"'),
@@ -280,6 +289,6 @@ def test_the_longest_batch_is_taken() -> None:
         (rb'"\ud7ff"', rb'"\ud7ff"'),
     ],
 )
-def test_half_an_emoji_becomes_the_replacement_character(text: bytes, wanted: bytes) -> None:
-    assert mended(text) == wanted
-    json.loads(mended(text))
+def test_half_an_emoji_becomes_the_replacement_character(text: bytes, expected: bytes) -> None:
+    assert replace_lone_surrogates(text) == expected
+    json.loads(replace_lone_surrogates(text))

@@ -4,8 +4,8 @@ import json
 import re
 from pathlib import Path
 
-from eventlake.cli.reference import commands
-from eventlake.collect.app import BATCHES, CALLS, SELF_REPORT
+from eventlake.cli.reference import list_commands
+from eventlake.collect.app import BATCH_PATHS, CALLS_BY_PATH, SDK_METRICS_PATH
 from eventlake.collect.metrics import PREFIX, Metrics
 from eventlake.collect.openapi import DESCRIPTION
 
@@ -20,19 +20,19 @@ def test_every_code_and_reason_is_explained() -> None:
     reasons = set(re.findall(r'"(\w+_(?:not_\w+|too_\w+|required|anon_id))"', SOURCE))
     assert len(codes) >= 10
     assert len(reasons) >= 12
-    wanted = codes | reasons - {"method_not_allowed"}
-    assert {word for word in wanted if f"`{word}`" not in PAGE} == set()
+    expected = codes | reasons - {"method_not_allowed"}
+    assert {word for word in expected if f"`{word}`" not in PAGE} == set()
 
 
 def test_every_path_is_described_and_answered() -> None:
     described = json.loads(DESCRIPTION)["paths"].keys()
-    assert {*CALLS, *BATCHES, SELF_REPORT} == {
+    assert {*CALLS_BY_PATH, *BATCH_PATHS, SDK_METRICS_PATH} == {
         path for path in described if path.startswith("/v1/") and "pixel" not in path
     }
 
 
 def test_every_metric_is_named() -> None:
-    text = Metrics().text({"archive_lag_seconds": 0.0, "spool_bytes": 0, "sealed_files": 0})
+    text = Metrics().render({"archive_lag_seconds": 0.0, "spool_bytes": 0, "sealed_files": 0})
     names = re.findall(rf"# TYPE {PREFIX}(\w+)", text)
     assert len(names) == 10
     assert [name for name in names if not re.search(rf"{name}\b", PAGE)] == []
@@ -41,7 +41,7 @@ def test_every_metric_is_named() -> None:
 def test_the_options_it_names_are_there() -> None:
     (options,) = (
         {name for option in command.params for name in option.opts}
-        for command in commands()
+        for command in list_commands()
         if command.name == "serve"
     )
     named = set(re.findall(r"--[a-z][a-z-]+", PAGE))

@@ -1,12 +1,12 @@
-"""Whose word about the client's address is taken."""
+"""Which address counts as the client's behind proxies."""
 
 import pytest
 
-from eventlake.collect.proxies import Proxies
+from eventlake.collect.proxies import TrustedProxies
 
 
 @pytest.mark.parametrize(
-    ("names", "peer", "forwarded", "client"),
+    ("names", "peer", "forwarded", "address"),
     [
         ("127.0.0.1,::1", "127.0.0.1", b"203.0.113.9", "203.0.113.9"),
         ("127.0.0.1,::1", "::1", b"2001:db8::1", "2001:db8::1"),
@@ -22,9 +22,11 @@ from eventlake.collect.proxies import Proxies
         ("not an address", "127.0.0.1", b"203.0.113.9", "127.0.0.1"),
     ],
 )
-def test_the_client_behind_proxies(names: str, peer: str, forwarded: bytes, client: str) -> None:
-    assert Proxies(names).client(peer, forwarded) == client
+def test_the_client_is_the_last_address_that_is_not_a_trusted_proxy(
+    names: str, peer: str, forwarded: bytes, address: str
+) -> None:
+    assert TrustedProxies(names).client_address(peer, forwarded) == address
 
 
-def test_a_peer_without_an_address_has_none() -> None:
-    assert Proxies().client(None, b"203.0.113.9") is None
+def test_without_a_peer_address_there_is_no_client_address() -> None:
+    assert TrustedProxies().client_address(None, b"203.0.113.9") is None

@@ -1,4 +1,4 @@
-"""The parts joined: what a store that fails means to a client, and what a restart finds."""
+"""A collector without a socket: store failures, restarts, reloaded files."""
 
 import asyncio
 import gzip
@@ -11,11 +11,11 @@ import pytest
 
 from eventlake.collect.limits import Limits
 from eventlake.collect.metrics import Metrics
-from eventlake.collect.server import Collector, Desk, Told
+from eventlake.collect.server import CollectorRuntime, CollectorSettings, TroubleLog
 from eventlake.errors import Unavailable
 from eventlake.model.settings import source_settings
 from eventlake.stores import Disk, Store
-from tests.collect.parts.test_app import Answer, ask, basic
+from tests.collect.parts.test_app import Response, ask, basic
 
 SETTINGS = source_settings(source="web")
 # A segment for each event, and no room for a second one while the first waits.
@@ -23,30 +23,35 @@ TIGHT = Limits(seal_bytes=1, backlog_bytes=10, drain_seconds=0.3)
 
 
 @dataclass(frozen=True)
-class Bucket(Disk):
-    """A store that can be out of reach."""
+class UnreachableBucket(Disk):
+    """A store that fails while `failures` is not empty."""
 
-    away: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
 
     def exists(self, path: str) -> bool:
-        if self.away:
+        if self.failures:
             raise Unavailable("no route to the bucket")
         return super().exists(path)
 
 
-def collecting(store: Store, limits: Limits, story: Callable[[Desk], Awaitable[None]]) -> Metrics:
-    async def told() -> Metrics:
-        desk = Desk(Collector(store, SETTINGS, write_key="the-key", limits=limits), Told(Metrics()))
-        await story(desk)
-        await desk.close()
-        return desk.app.metrics
+def run_collector(
+    store: Store, limits: Limits, scenario: Callable[[CollectorRuntime], Awaitable[None]]
+) -> Metrics:
+    async def run() -> Metrics:
+        runtime = CollectorRuntime(
+            CollectorSettings(store, SETTINGS, write_key="the-key", limits=limits),
+            TroubleLog(Metrics()),
+        )
+        await scenario(runtime)
+        await runtime.close()
+        return runtime.app.metrics
 
-    return asyncio.run(told())
+    return asyncio.run(run())
 
 
-async def page(desk: Desk, number: int) -> Answer:
+async def page(runtime: CollectorRuntime, number: int) -> Response:
     event = {"userId": "u", "messageId": f"m{number}"}
-    return await ask(desk.app, "POST", "/v1/page", event, basic())
+    return await ask(runtime.app, "POST", "/v1/page", event, basic())
 
 
 def ids(store: Store) -> list[str]:
@@ -58,66 +63,68 @@ def ids(store: Store) -> list[str]:
 def test_an_unreachable_bucket_is_503_until_it_is_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store = Bucket(str(tmp_path), ["away"])
+    store = UnreachableBucket(str(tmp_path), ["unreachable"])
 
-    async def story(desk: Desk) -> None:
-        assert (await page(desk, 1)).status == 200
-        assert (await page(desk, 2)).status == 503
-        assert desk.gauges()["spool_bytes"] > 0
-        while not desk.app.metrics.troubles:
+    async def scenario(runtime: CollectorRuntime) -> None:
+        assert (await page(runtime, 1)).status == 200
+        assert (await page(runtime, 2)).status == 503
+        assert runtime.get_gauges()["spool_bytes"] > 0
+        while not runtime.app.metrics.troubles:
             await asyncio.sleep(0.01)
-        store.away.clear()
+        store.failures.clear()
         for _ in range(100):
-            if (await page(desk, 3)).status == 200:
+            if (await page(runtime, 3)).status == 200:
                 return
             await asyncio.sleep(0.05)
-        raise AssertionError("it did not mend itself")
+        raise AssertionError("it did not recover")
 
-    collecting(store, TIGHT, story)
+    run_collector(store, TIGHT, scenario)
     assert ids(store) == ["m1", "m3"]
     assert "no route to the bucket" in capsys.readouterr().err
 
 
-def test_what_the_bucket_did_not_take_is_archived_by_the_next_start(
+def test_segments_that_were_not_archived_are_archived_by_the_next_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store = Bucket(str(tmp_path), ["away"])
+    store = UnreachableBucket(str(tmp_path), ["unreachable"])
 
-    async def first(desk: Desk) -> None:
-        assert (await page(desk, 1)).status == 200
+    async def first(runtime: CollectorRuntime) -> None:
+        assert (await page(runtime, 1)).status == 200
 
-    collecting(store, TIGHT, first)
-    assert "the next start will" in capsys.readouterr().err
+    run_collector(store, TIGHT, first)
+    assert "some events are still in the spool" in capsys.readouterr().err
     assert ids(store) == []
-    store.away.clear()
+    store.failures.clear()
 
-    async def second(desk: Desk) -> None:
-        """Nothing comes."""
+    async def second(runtime: CollectorRuntime) -> None:
+        """Send nothing."""
 
-    collecting(store, TIGHT, second)
+    run_collector(store, TIGHT, second)
     assert ids(store) == ["m1"]
 
 
-def test_files_that_change_are_followed_and_broken_ones_change_nothing(
+def test_changed_files_are_reloaded_and_invalid_ones_ignored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = Disk(str(tmp_path / "lake"))
 
-    async def told() -> None:
-        people = tmp_path / "people"
-        people.write_text("u\n")
-        desk = Desk(Collector(store, SETTINGS, suppress=people), Told(Metrics()))
-        key = desk.app.gate.write_key
-        assert desk.app.suppressed == {"u"}
-        people.write_text("u\nv\n")
+    async def run() -> None:
+        users = tmp_path / "users"
+        users.write_text("u\n")
+        runtime = CollectorRuntime(
+            CollectorSettings(store, SETTINGS, suppress=users), TroubleLog(Metrics())
+        )
+        key = runtime.app.gate.write_key
+        assert runtime.app.suppressed == {"u"}
+        users.write_text("u\nv\n")
         file = tmp_path / "lake/segment-logs/web/.spool/source.json"
         file.write_text("{")
-        desk.follow()
-        assert desk.app.gate.write_key == key
+        runtime.reload_files()
+        assert runtime.app.gate.write_key == key
         file.write_text(json.dumps({"write_key": "new"}))
-        desk.follow()
-        assert (desk.app.gate.write_key, desk.app.suppressed) == ("new", {"u", "v"})
-        await desk.close()
+        runtime.reload_files()
+        assert (runtime.app.gate.write_key, runtime.app.suppressed) == ("new", {"u", "v"})
+        await runtime.close()
 
-    asyncio.run(told())
-    assert "no source file" in capsys.readouterr().err
+    asyncio.run(run())
+    assert "not a valid source file" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The two commands: what they tell the code behind them."""
+"""The commands `serve` and `sync`: how their options are passed on."""
 
 import json
 import shlex
@@ -12,56 +12,56 @@ import pytest
 from eventlake.cli import show
 from eventlake.cli.main import main
 from eventlake.collect import server
-from eventlake.collect.server import Collector, Ready
+from eventlake.collect.server import CollectorSettings, Endpoint
 from eventlake.errors import InvalidSettings
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What `sync` asks the API for."""
-    heard: dict[str, Any] = {}
+def sync_call(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The arguments that `sync` passes to the API."""
+    calls: dict[str, Any] = {}
 
     def sync(source: str, **options: Any) -> Any:
-        heard.update(options, source=source)
+        calls.update(options, source=source)
         return SimpleNamespace(status="nothing", already_loaded=0, passed_over=(), warnings=())
 
     module = ModuleType("eventlake.services.load")
     module.sync = sync  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "eventlake.services.load", module)
     monkeypatch.setattr("eventlake.services.load", module, raising=False)
-    return heard
+    return calls
 
 
-def test_sync_changes_only_what_was_said(asked: dict[str, Any]) -> None:
+def test_sync_passes_only_options_that_were_set(sync_call: dict[str, Any]) -> None:
     assert main(["sync", "--source", "web", "--quiet"]) == 0
-    assert (asked["source"], asked["changes"], asked["lake"]) == ("web", {}, "lake")
-    said = ["--dedup-days", "3", "--skip-event", "Tick", "--naming", "native", "--lake", "here"]
-    assert main(["sync", "--source", "web", "--quiet", *said]) == 0
-    assert asked["changes"] == {"dedup_days": 3, "skip_events": ("Tick",), "naming": "native"}
-    assert asked["lake"] == "here"
+    assert (sync_call["source"], sync_call["changes"], sync_call["lake"]) == ("web", {}, "lake")
+    options = ["--dedup-days", "3", "--skip-event", "Tick", "--naming", "native", "--lake", "here"]
+    assert main(["sync", "--source", "web", "--quiet", *options]) == 0
+    assert sync_call["changes"] == {"dedup_days": 3, "skip_events": ("Tick",), "naming": "native"}
+    assert sync_call["lake"] == "here"
 
 
-def test_serve_tells_the_server_everything(
+def test_serve_passes_all_options_to_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    heard: list[Collector] = []
+    calls: list[CollectorSettings] = []
 
-    def serve(collector: Collector, on_ready: Any) -> None:
-        heard.append(collector)
-        on_ready(Ready(url="http://127.0.0.1:8400", write_key="k"))
+    def serve(settings: CollectorSettings, on_ready: Any) -> None:
+        calls.append(settings)
+        on_ready(Endpoint(url="http://127.0.0.1:8400", write_key="k"))
 
     monkeypatch.setattr(server, "serve", serve)
-    people = tmp_path / "people"
-    people.touch()
+    users = tmp_path / "users"
+    users.touch()
     options = ["--write-key", "k", "--seal-mb", "0.5", "--seal-seconds", "9", "--source-id", "id"]
-    options += ["--spool", str(tmp_path / "spool"), "--suppress", str(people)]
+    options += ["--spool", str(tmp_path / "spool"), "--suppress", str(users)]
     assert main(["serve", "--source", "web", "--lake", str(tmp_path / "lake"), *options]) == 0
-    (told,) = heard
-    assert (told.host, told.port, told.write_key) == ("127.0.0.1", 8400, "k")
-    assert (told.limits.seal_bytes, told.limits.seal_seconds) == (1 << 19, 9.0)
-    assert told.archive == "segment-logs/id"
-    assert told.spool_root == tmp_path / "spool" / "id"
-    assert "'k'" not in repr(told)
+    (settings,) = calls
+    assert (settings.host, settings.port, settings.write_key) == ("127.0.0.1", 8400, "k")
+    assert (settings.limits.seal_bytes, settings.limits.seal_seconds) == (1 << 19, 9.0)
+    assert settings.archive == "segment-logs/id"
+    assert settings.spool_root == tmp_path / "spool" / "id"
+    assert "'k'" not in repr(settings)
     out = capsys.readouterr().out.splitlines()
     assert out[:2] == ["listening on http://127.0.0.1:8400", "write key: k"]
     assert out[2].startswith("try: curl -u k: -d ")
@@ -71,7 +71,10 @@ def test_serve_tells_the_server_everything(
 
 
 def test_a_missing_extra_is_named() -> None:
-    with pytest.raises(InvalidSettings, match=r"eventlake\[collect\]"), show.needs("collect"):
+    with (
+        pytest.raises(InvalidSettings, match=r"eventlake\[collect\]"),
+        show.require_extra("collect"),
+    ):
         raise ModuleNotFoundError(name="uvloop")
 
 
@@ -113,6 +116,6 @@ def test_a_wrong_option_is_named(
 
 
 def test_a_key_with_odd_characters_is_quoted(capsys: pytest.CaptureFixture[str]) -> None:
-    show.listening(Ready(url="http://127.0.0.1:8400", write_key="a b'$x"))
-    (line,) = (one for one in capsys.readouterr().out.splitlines() if one.startswith("try: "))
+    show.endpoint(Endpoint(url="http://127.0.0.1:8400", write_key="a b'$x"))
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("try: "))
     assert shlex.split(line)[1:4] == ["curl", "-u", "a b'$x:"]

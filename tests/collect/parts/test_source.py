@@ -1,4 +1,4 @@
-"""A source's own file, its people, its settings."""
+"""A source's own file, its read_suppressed_users, its settings."""
 
 import json
 import os
@@ -11,8 +11,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from eventlake.collect.intake import open_single, take_single
-from eventlake.collect.keys import Gate, basic_user, check_key
-from eventlake.collect.source import Watched, archive_folder, people, settings_for, source_gate
+from eventlake.collect.keys import Gate, parse_basic_user, validate_write_key
+from eventlake.collect.source import (
+    WatchedFile,
+    archive_folder,
+    load_gate,
+    read_suppressed_users,
+    resolve_settings,
+)
 from eventlake.collect.stamp import Arrival
 from eventlake.errors import InvalidSettings
 from eventlake.kernels.route import ExcludedCounts, Router, Rules
@@ -23,11 +29,11 @@ from eventlake.model.settings import source_settings
 from eventlake.stores import Disk
 
 
-def test_a_key_is_made_once_and_kept_from_others(tmp_path: Path) -> None:
+def test_a_key_is_generated_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "source.json"
-    first = source_gate(path)
+    first = load_gate(path)
     assert len(first.write_key) >= 32
-    assert source_gate(path) == first
+    assert load_gate(path) == first
     assert path.stat().st_mode & 0o777 == 0o600
     assert [file.name for file in tmp_path.iterdir()] == ["source.json"]
 
@@ -35,83 +41,83 @@ def test_a_key_is_made_once_and_kept_from_others(tmp_path: Path) -> None:
 def test_a_source_can_be_disabled(tmp_path: Path) -> None:
     path = tmp_path / "source.json"
     path.write_text('{"write_key":"k","enabled":false}')
-    assert not source_gate(path).enabled
-    assert not source_gate(path, "given").enabled
+    assert not load_gate(path).enabled
+    assert not load_gate(path, "given").enabled
     path.write_text('{"enabled":false}')
-    assert source_gate(path, "given") == Gate("given", enabled=False)
+    assert load_gate(path, "given") == Gate("given", enabled=False)
     with pytest.raises(InvalidSettings, match="has no write_key"):
-        source_gate(path)
+        load_gate(path)
 
 
-def test_a_given_key_is_written_nowhere(tmp_path: Path) -> None:
-    assert source_gate(tmp_path / "source.json", "given") == Gate("given")
+def test_a_key_from_the_command_line_is_not_written_to_disk(tmp_path: Path) -> None:
+    assert load_gate(tmp_path / "source.json", "given") == Gate("given")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_broken_file_is_named_and_its_content_is_not(tmp_path: Path) -> None:
+def test_an_invalid_file_is_named_without_its_content(tmp_path: Path) -> None:
     path = tmp_path / "source.json"
     path.write_text('{"write_key":"secret"')
     with pytest.raises(InvalidSettings, match=r"source\.json") as refused:
-        source_gate(path)
+        load_gate(path)
     assert "secret" not in str(refused.value)
 
 
-def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
-    path = tmp_path / "people"
+def test_a_change_of_a_file_is_detected(tmp_path: Path) -> None:
+    path = tmp_path / "users"
     path.write_text("a\n\nb\n")
-    watched = Watched(path)
-    assert [watched.changed(), watched.changed()] == [True, False]
-    assert people(path) == {"a", "b"}
+    watched = WatchedFile(path)
+    assert [watched.has_changed(), watched.has_changed()] == [True, False]
+    assert read_suppressed_users(path) == {"a", "b"}
     os.utime(path, (5, 5))
-    assert watched.changed()
+    assert watched.has_changed()
     path.unlink()
-    assert not watched.changed()
-    assert not Watched(None).changed()
+    assert not watched.has_changed()
+    assert not WatchedFile(None).has_changed()
 
 
-def test_settings_are_the_given_then_the_last_then_the_defaults(tmp_path: Path) -> None:
+def test_settings_are_the_changes_then_the_last_load_then_the_defaults(tmp_path: Path) -> None:
     store = Disk(str(tmp_path))
-    assert settings_for(store, "web") == source_settings(source="web")
+    assert resolve_settings(store, "web") == source_settings(source="web")
     last = source_settings(source="web", source_id="id-1", naming="native", dedup_days=3)
     Ledger(store, "id-1").append(
         1, Commit(run_id="1793500000000000000", settings=last, inputs=(), counts=Counts())
     )
-    assert settings_for(store, "web") == last
-    assert settings_for(store, "id-1") == last
-    changed = settings_for(store, "web", dedup_days=1, naming=None)
+    assert resolve_settings(store, "web") == last
+    assert resolve_settings(store, "id-1") == last
+    changed = resolve_settings(store, "web", dedup_days=1, naming=None)
     assert (changed.dedup_days, changed.naming) == (1, "native")
     assert archive_folder(last) == "segment-logs/id-1"
 
 
-def test_a_suppression_file_that_is_no_text_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "people.txt"
+def test_a_suppression_file_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "users.txt"
     path.write_bytes(b"u1\n\xff\xfe\n")
-    with pytest.raises(InvalidSettings, match=r"people\.txt is not UTF-8"):
-        people(path)
+    with pytest.raises(InvalidSettings, match=r"users\.txt is not UTF-8"):
+        read_suppressed_users(path)
 
 
 BAD_KEYS = ["a:b", "", "schlüssel", "a\nb", "a\tb", "\udcff", "x" * 257, "\x7f"]
 
 
 @pytest.mark.parametrize("key", BAD_KEYS)
-def test_a_key_that_nobody_can_send_is_refused(key: str) -> None:
+def test_a_key_that_cannot_be_sent_is_refused(key: str) -> None:
     with pytest.raises(InvalidSettings, match=r"of --write-key cannot be sent as Basic user"):
-        check_key(key, "--write-key")
+        validate_write_key(key, "--write-key")
 
 
 @pytest.mark.parametrize("key", ["k", "a b", "x" * 256, "!\"#$%&'()*+,-./;<=>?@[]^_`{|}~\\"])
-def test_a_key_of_printable_characters_is_good(key: str) -> None:
-    check_key(key, "--write-key")
-    assert basic_user(b"Basic " + b64encode(f"{key}:".encode())) == key
+def test_a_key_of_printable_characters_is_accepted(key: str) -> None:
+    validate_write_key(key, "--write-key")
+    assert parse_basic_user(b"Basic " + b64encode(f"{key}:".encode())) == key
 
 
 @pytest.mark.parametrize("key", ["a:b", "schlüssel"])
-def test_a_key_in_the_file_that_nobody_can_send_is_refused(tmp_path: Path, key: str) -> None:
+def test_a_key_in_the_file_that_cannot_be_sent_is_refused(tmp_path: Path, key: str) -> None:
     path = tmp_path / "source.json"
     path.write_text(json.dumps({"write_key": key}))
     with pytest.raises(InvalidSettings, match=r"source\.json cannot be sent as Basic user"):
-        source_gate(path)
-    assert source_gate(path, "given") == Gate("given")
+        load_gate(path)
+    assert load_gate(path, "given") == Gate("given")
 
 
 IDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), min_size=1).filter(
@@ -119,11 +125,11 @@ IDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"),
 )
 
 
-def read_people(text: str, end: str) -> frozenset[str]:
+def read_users(text: str, end: str) -> frozenset[str]:
     with TemporaryDirectory() as folder:
-        path = Path(folder, "people")
+        path = Path(folder, "users")
         path.write_bytes(text.replace("\n", end).encode())
-        return people(path)
+        return read_suppressed_users(path)
 
 
 @given(st.sets(IDS), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
@@ -131,7 +137,7 @@ def test_ids_are_what_stands_between_line_ends(
     ids: set[str], end: str, ended: bool, marked: bool
 ) -> None:
     text = "\n".join(["", *sorted(ids), ""] if ended else ["", *sorted(ids)])
-    assert read_people("\ufeff" * marked + text, end) == ids
+    assert read_users("\ufeff" * marked + text, end) == ids
 
 
 def spell(text: str, escaped: list[bool]) -> str:
@@ -155,7 +161,7 @@ def spell(text: str, escaped: list[bool]) -> str:
 def test_whoever_a_file_names_is_suppressed_by_the_loader_and_the_collector(
     user: str, escaped: list[bool], end: str
 ) -> None:
-    listed = read_people(f"\nsomebody\n{user}\n", end)
+    listed = read_users(f"\nsomebody\n{user}\n", end)
     assert listed == {"somebody", user}
     body = f'{{"type":"page","messageId":"m","userId":{spell(user, escaped)},'.encode()
     body += b'"receivedAt":"2026-11-01T00:00:00Z"}'
