@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from eventlake.collect.intake import open_single, take_single
+from eventlake.collect.intake import parse_single, process_single
 from eventlake.collect.keys import Gate, parse_basic_user, validate_write_key
 from eventlake.collect.source import (
     WatchedFile,
@@ -168,5 +168,5 @@ def test_whoever_a_file_names_is_suppressed_by_the_loader_and_the_collector(
     router = Router(Rules(suppressed=listed))
     router.route_lines([body], 1, valid_utf8=True)
     assert router.excluded == {"pages": ExcludedCounts(Call.PAGE, suppressed=1)}
-    taken = take_single(open_single(body), body, listed, Arrival(0, "web"))
+    taken = process_single(parse_single(body), body, listed, Arrival(0, "web"))
     assert (taken.suppressed, taken.lines, taken.rejected) == (1, [], [])
