@@ -45,7 +45,7 @@ from eventlake.model.naming import PLURALS, Call, Naming
 from eventlake.model.schema import TableSchema, new_table, standard_columns
 from eventlake.model.settings import SourceSettings, source_settings
 from eventlake.model.types import Type
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 from eventlake.pipeline.commit import append
 from eventlake.pipeline.dedupe import write_ids
 from eventlake.pipeline.finish import clean, finish
@@ -55,7 +55,7 @@ from eventlake.stores import Store
 IDS_PER_FILE = 1_000_000
 
 
-class Adopted(Value):
+class Adopted(FrozenModel):
     """What was taken over."""
 
     run_id: str

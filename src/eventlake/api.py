@@ -39,7 +39,7 @@ from eventlake.model.layout import LOGS, QUARANTINE, partition_path
 from eventlake.model.naming import catalog_name
 from eventlake.model.schema import Column
 from eventlake.model.settings import SourceSettings
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 from eventlake.pipeline.chunks import QUARANTINE as REJECTED
 from eventlake.pipeline.finish import Finished
 from eventlake.pipeline.parallel import MAX_REQUESTS
@@ -61,7 +61,7 @@ from eventlake.stores.damage import reading_parquet
 from eventlake.verify import Place, Registration, Verification, verify
 
 
-class LoadResult(Value):
+class LoadResult(FrozenModel):
     """What a load did."""
 
     run_id: str = ""
@@ -216,7 +216,7 @@ ROOT = "segment-data"
 """The folder of all that a load writes."""
 
 
-class TableInfo(Value):
+class TableInfo(FrozenModel):
     """A table of a lake, with its size."""
 
     database: str

@@ -15,7 +15,7 @@ from eventlake.model.lake import LakeSettings
 from eventlake.model.layout import LOGS, STAGE
 from eventlake.model.schema import Column
 from eventlake.model.types import Type
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 from eventlake.ports import Catalog
 from eventlake.runners.java import check_java
 from eventlake.stores import Disk, Store
@@ -23,7 +23,7 @@ from eventlake.stores import Disk, Store
 PLACES = (LOGS, STAGE, "segment-data")
 
 
-class Check(Value):
+class Check(FrozenModel):
     """One thing that was tried."""
 
     what: str

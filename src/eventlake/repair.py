@@ -12,13 +12,13 @@ from eventlake.model.catalog import CatalogTable
 from eventlake.model.lake import LakeSettings
 from eventlake.model.layout import DATA, REPORTS
 from eventlake.model.settings import SourceSettings
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 from eventlake.pipeline.plan import recover
 from eventlake.pipeline.register import History, catalog_table, reports_table
 from eventlake.ports import Silent
 
 
-class Repaired(Value):
+class Repaired(FrozenModel):
     """What was done for one source."""
 
     source: str

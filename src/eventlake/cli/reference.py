@@ -12,7 +12,7 @@ from typer.main import get_command
 from eventlake.cli.main import app
 from eventlake.model.lake import KINDS
 from eventlake.model.settings import FIXED, SourceSettings
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 
 _CLI = """\
 # The command line
@@ -81,7 +81,7 @@ def settings_page() -> str:
     return source + _LAKES + lakes
 
 
-def _table(settings: type[Value]) -> str:
+def _table(settings: type[FrozenModel]) -> str:
     fields = settings.model_json_schema()
     return _HEAD + "".join(_setting_row(name, fields) for name in fields["properties"])
 

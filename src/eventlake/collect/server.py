@@ -26,7 +26,7 @@ from eventlake.collect.spool import Home, Segment, Spool, make_folder
 from eventlake.collect.writer import Writer
 from eventlake.errors import InvalidSettings
 from eventlake.model.settings import SourceSettings
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 from eventlake.stores import Store
 
 EVENTS, REJECTED = "events", "rejected"
@@ -60,7 +60,7 @@ class Collector:
         return folder or Path(self.store.root) / self.archive / ".spool"
 
 
-class Ready(Value):
+class Ready(FrozenModel):
     """What a user needs to send the first event."""
 
     url: str

@@ -9,11 +9,11 @@ from typing import Self
 
 from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.model.layout import STAGE, stage_path
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 from eventlake.stores import Store
 
 
-class Lease(Value):
+class Lease(FrozenModel):
     """Says whose a stage is, and where its process runs."""
 
     folder: str

@@ -6,10 +6,10 @@ from pydantic import Field
 
 from eventlake.errors import InvalidSettings
 from eventlake.model.schema import Column
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 
 
-class CatalogTable(Value):
+class CatalogTable(FrozenModel):
     """Where a table's files lie, its columns in order, and its partitions."""
 
     database: str

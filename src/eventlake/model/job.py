@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 from eventlake.model.commit import Plan
 from eventlake.model.layout import STAGE, stage_path
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 
 CODE = f"{STAGE}/code"
 """Where the code that clusters run lies, a folder for each version of it."""
 
 
-class Job(Value):
+class Job(FrozenModel):
     """With the lake's settings, all that a run on a cluster needs. Nothing in it is secret."""
 
     plan: Plan

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from eventlake.errors import InvalidSettings
 from eventlake.model.settings import explain
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 
 REGION = r"^(us(-gov)?|af|ap|ca|cn|il|me|mx|eu|sa)-(central|(north|south)?(east|west)?)-\d$"
 BUCKET = r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"
@@ -30,7 +30,7 @@ CONTAINER = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 GUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
 
-class LocalSettings(Value):
+class LocalSettings(FrozenModel):
     """A lake on disk."""
 
     path: Annotated[str, Field(min_length=1, description="The lake's root folder")]
@@ -51,7 +51,7 @@ class Encryption(StrEnum):
     SSE_KMS = "SSE-KMS"
 
 
-class AwsSettings(Value):
+class AwsSettings(FrozenModel):
     """A lake in an S3 bucket, with its tables in Glue and its runs here or on EMR."""
 
     s3_bucket: Annotated[str, Field(pattern=BUCKET, description="The lake's bucket")]
@@ -161,7 +161,7 @@ _OPTIONAL = {
 }
 
 
-def _check_given(settings: Value, patterns: Mapping[str, str]) -> None:
+def _check_given(settings: FrozenModel, patterns: Mapping[str, str]) -> None:
     """What may be left out, and is right when it is not."""
     for name, pattern in patterns.items():
         value = getattr(settings, name)
@@ -179,7 +179,7 @@ class AzureLogin(StrEnum):
     CLI = "cli"
 
 
-class AzureSettings(Value):
+class AzureSettings(FrozenModel):
     """A container in ADLS that the collector archives into; tables are not landed there yet."""
 
     # The cause of a complaint is kept, and a secret in it would be too.

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from eventlake.model.naming import RESCUED, Call, Naming, Path
 from eventlake.model.types import Type
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 
 
-class Column(Value):
+class Column(FrozenModel):
     """A column and the type it keeps for good."""
 
     name: str
@@ -22,7 +22,7 @@ def column(name: str, kind: Type) -> Column:
     return Column(name=name, type=kind)
 
 
-class TableSchema(Value):
+class TableSchema(FrozenModel):
     """A table without its partition columns, which its source's settings decide."""
 
     name: str

@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from eventlake.errors import InvalidSettings
 from eventlake.model.layout import DatePartition
 from eventlake.model.naming import Naming, database_name
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,126}", re.ASCII)
 _WORD = re.compile(r"[a-z0-9][a-z0-9_]{0,63}", re.ASCII)
@@ -27,7 +27,7 @@ NO_WORKSPACE = "default"
 """What reports call the workspace when nobody says."""
 
 
-class SourceSettings(Value):
+class SourceSettings(FrozenModel):
     """One source of events and how it lands."""
 
     source: Annotated[str, Field(description="The source's slug")]

@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict
 
 
-class Value(BaseModel):
+class FrozenModel(BaseModel):
     """A frozen record that goes to JSON and back unchanged."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

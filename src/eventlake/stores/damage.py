@@ -8,12 +8,12 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from eventlake.errors import Damaged, EventLakeError
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 from eventlake.stores.store import Store
 
 RESTORE = "restore it from a backup, or from an earlier version of it in the bucket"
 
-V = TypeVar("V", bound=Value)
+V = TypeVar("V", bound=FrozenModel)
 
 
 def damaged(store: Store, path: str, reason: str, remedy: str = RESTORE) -> Damaged:

@@ -1,9 +1,9 @@
 """What a verification says."""
 
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 
 
-class TableCheck(Value):
+class TableCheck(FrozenModel):
     """One table: `found` is `expected` less `missing`, with `extra` and `doubled` on top."""
 
     table: str
@@ -15,7 +15,7 @@ class TableCheck(Value):
     misplaced: int = 0
 
 
-class Verification(Value):
+class Verification(FrozenModel):
     """What the archive holds, what the tables hold, and every way in which they differ."""
 
     source: str
