@@ -20,7 +20,7 @@ import eventlake.cli.main
 from eventlake.api import LoadResult, open_lake
 from eventlake.model.lake import AwsSettings
 from eventlake.model.settings import SourceSettings
-from eventlake.ports import Progress, Silent
+from eventlake.ports import NoProgress, Progress
 from eventlake.runners.local import LocalRunner
 from eventlake.sample import SampleSpec, make_sample
 from tests.aws.copies import copied
@@ -116,7 +116,7 @@ def _command(arguments: list[str], told: Path, progress: Progress | None) -> Non
 
     @contextmanager
     def listening(quiet: bool) -> Iterator[Progress]:
-        yield progress or Silent()
+        yield progress or NoProgress()
 
     with (
         patch.object(main, "progress", listening),

@@ -49,7 +49,7 @@ from eventlake.model.values import FrozenModel
 from eventlake.pipeline.commit import append
 from eventlake.pipeline.dedupe import write_ids
 from eventlake.pipeline.finish import clean, finish
-from eventlake.ports import Silent
+from eventlake.ports import NoProgress
 from eventlake.stores import Store
 
 IDS_PER_FILE = 1_000_000
@@ -206,8 +206,8 @@ def _take_over(taking: Taking) -> Adopted:
             ids=ids,
         )
         sequence, commit = append(taking.ledger, 0, commit)
-        finished = finish(taking.lake, sequence, commit, Silent())
-    clean(taking.lake, sequence, commit, finished, Silent())
+        finished = finish(taking.lake, sequence, commit, NoProgress())
+    clean(taking.lake, sequence, commit, finished, NoProgress())
     return Adopted(
         run_id=run_id,
         source=taking.settings.source,

@@ -52,7 +52,7 @@ from eventlake.pipeline.plan import (
 from eventlake.pipeline.submit import submit
 from eventlake.pipeline.sync import Run
 from eventlake.pipeline.sync import sync as run_sync
-from eventlake.ports import Cluster, Progress, Silent
+from eventlake.ports import Cluster, NoProgress, Progress
 from eventlake.query import QueryTable, mentioned, run_query, run_spark_query
 from eventlake.reports import read_reports, report_files
 from eventlake.runners.local import LocalRunner, log_path
@@ -91,7 +91,7 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
     progress: Progress | None = None,
 ) -> LoadResult:
     """Land the events of raw logs that were not loaded before: here, or on the lake's cluster."""
-    progress = progress or Silent()
+    progress = progress or NoProgress()
     parts = open_parts(lake, make=True)
     cluster = open_cluster(lake, parts.store, temporary=temporary_cluster)
     settings = settings.of_workspace(parts.workspace)

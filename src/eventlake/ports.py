@@ -90,7 +90,7 @@ class Progress(Protocol):
         """A stage has done so many of its steps, and so many rows."""
 
 
-class Silent:
+class NoProgress:
     """Nobody listens."""
 
     def step(self, stage: str, done: int, total: int, rows: int) -> None:

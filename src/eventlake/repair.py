@@ -15,7 +15,7 @@ from eventlake.model.settings import SourceSettings
 from eventlake.model.values import FrozenModel
 from eventlake.pipeline.plan import recover
 from eventlake.pipeline.register import History, catalog_table, reports_table
-from eventlake.ports import Silent
+from eventlake.ports import NoProgress
 
 
 class Repaired(FrozenModel):
@@ -44,7 +44,7 @@ def _settings(ledger: Ledger) -> Iterator[SourceSettings]:
 
 def _repair_source(lake: Lake, ledger: Ledger) -> Repaired:
     ledger.rebuild()
-    _, state = recover(lake, ledger, Silent())
+    _, state = recover(lake, ledger, NoProgress())
     if state.settings is None:
         return Repaired(source=ledger.folder)
     source, problems = state.settings.source, list[str]()

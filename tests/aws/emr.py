@@ -21,7 +21,7 @@ from eventlake.job import Wanted
 from eventlake.ledger import lease_path
 from eventlake.model.lake import AwsSettings
 from eventlake.model.settings import SourceSettings
-from eventlake.ports import Progress, Silent
+from eventlake.ports import NoProgress, Progress
 from eventlake.stores import Store
 from tests import lakes, processes
 from tests.aws.answers import Answer
@@ -117,7 +117,7 @@ def run_step(
     """
     words: list[str] = step["Config"]["Args"]
     main = next(at for at, word in enumerate(words) if word.endswith("/main.py"))
-    return processes.start(_job, words[main + 2 :], aws.env, told, watch or Silent())
+    return processes.start(_job, words[main + 2 :], aws.env, told, watch or NoProgress())
 
 
 def _job(arguments: list[str], env: dict[str, str], told: Path, watch: Progress) -> None:
