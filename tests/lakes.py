@@ -21,7 +21,7 @@ from eventlake.api import LoadResult, open_lake
 from eventlake.model.lake import AwsSettings
 from eventlake.model.settings import SourceSettings
 from eventlake.ports import NoProgress, Progress
-from eventlake.runners.local import LocalRunner
+from eventlake.runners.local import LocalSpark
 from eventlake.sample import SampleSpec, make_sample
 from tests.aws.copies import copied
 from tests.processes import Ran, finish, start
@@ -36,7 +36,7 @@ Place = Path | AwsSettings
 # Loads
 
 
-Real = LocalRunner
+Real = LocalSpark
 """The runner of every user: Spark in a JVM of its own."""
 
 
@@ -81,7 +81,7 @@ def load(
     **options: Any,
 ) -> LoadResult:
     """A load like any other, by default without Spark."""
-    with patch.object(eventlake.api, "LocalRunner", runner):
+    with patch.object(eventlake.api, "LocalSpark", runner):
         return eventlake.api.load(
             paths, lake=lake, settings=settings, progress=progress, master=master, **options
         )
@@ -120,7 +120,7 @@ def _command(arguments: list[str], told: Path, progress: Progress | None) -> Non
 
     with (
         patch.object(main, "progress", listening),
-        patch.object(eventlake.api, "LocalRunner", Inline),
+        patch.object(eventlake.api, "LocalSpark", Inline),
         told.with_suffix(".out").open("w") as out,
         told.with_suffix(".err").open("w") as err,
         patch("sys.stdout", out),

@@ -52,13 +52,13 @@ from eventlake.pipeline.plan import (
 from eventlake.pipeline.submit import submit
 from eventlake.pipeline.sync import Run
 from eventlake.pipeline.sync import sync as run_sync
-from eventlake.ports import Cluster, NoProgress, Progress
+from eventlake.ports import JobRunner, NoProgress, Progress
 from eventlake.query import QueryTable, mentioned, run_query, run_spark_query
 from eventlake.reports import read_reports, report_files
-from eventlake.runners.local import LocalRunner, log_path
+from eventlake.runners.local import LocalSpark, log_path
 from eventlake.stores import Store
 from eventlake.stores.damage import reading_parquet
-from eventlake.verify import Place, Registration, Verification, verify
+from eventlake.verify import LakeFiles, Registration, Verification, verify
 
 
 class LoadResult(FrozenModel):
@@ -121,7 +121,7 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
     if not fresh:
         return _nothing_to_load(found, said)
     plan = make_plan(state, settings, fresh)
-    runner = LocalRunner(master)
+    runner = LocalSpark(master)
     run = Run(parts, ledger, runner, plan, progress, frozenset(suppressed), dead, holders)
     with naming_streams(found, settings.source):
         commit, finished = _here(run) if cluster is None else _there(run, cluster)
@@ -178,7 +178,7 @@ def _here(run: Run) -> tuple[Commit, Finished]:
     return done
 
 
-def _there(run: Run, cluster: AbstractContextManager[Cluster]) -> tuple[Commit, Finished]:
+def _there(run: Run, cluster: AbstractContextManager[JobRunner]) -> tuple[Commit, Finished]:
     began = perf_counter()
     run.progress.step("upload", 0, 1, 0)
     with cluster as ready:
@@ -287,7 +287,7 @@ class Lake:
         with TemporaryDirectory(prefix="eventlake-") as scratch:
             tables = self._queried(sql, Path(scratch))
             if engine == "spark":
-                return run_spark_query(LocalRunner(master).session(), tables, sql)
+                return run_spark_query(LocalSpark(master).session(), tables, sql)
             return run_query(tables, sql)
 
     def _tables(self) -> list[LakeTable]:
@@ -364,7 +364,7 @@ class Lake:
 
     def verify(self, source: str, progress: Callable[[str], None] | None = None) -> Verification:
         """Compare the archive with the tables and the ledger with the catalog, by other code."""
-        place = Place(*self.parts.store.filesystem())
+        place = LakeFiles(*self.parts.store.filesystem())
         return verify(place, source, progress, self._registration)
 
     def _registration(self, database: str, name: str) -> Registration | None:

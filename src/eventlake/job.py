@@ -16,7 +16,7 @@ from eventlake.model.lake import lake_settings
 from eventlake.pipeline.finish import Finished
 from eventlake.pipeline.sync import Run, sync
 from eventlake.ports import Progress
-from eventlake.runners.submitted import SubmittedRunner
+from eventlake.runners.spark_submit import SubmittedSpark
 from eventlake.stores import Store
 
 BEFORE_COMMIT = ("read", "dedupe", "evolve", "write", "commit")
@@ -55,7 +55,7 @@ def run_job(lake: Lake, path: str) -> Finished:
     run = Run(
         lake=lake,
         ledger=Ledger(lake.store, job.plan.settings.folder),
-        runner=SubmittedRunner(),
+        runner=SubmittedSpark(),
         plan=job.plan,
         progress=Wanted(lake.store, path),
         suppressed=_suppressed(lake.store, job),

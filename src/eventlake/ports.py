@@ -56,7 +56,7 @@ class TableFormat(Protocol):
         """
 
 
-class Runner(Protocol):
+class SparkProvider(Protocol):
     """Has a Spark session for a run, wherever that is."""
 
     @property
@@ -67,7 +67,7 @@ class Runner(Protocol):
         """The session; started when first asked for."""
 
 
-class Cluster(Protocol):
+class JobRunner(Protocol):
     """Runs jobs somewhere else, each when its turn comes."""
 
     def submit(self, name: str, job: str) -> str:

@@ -116,7 +116,7 @@ def run_step(
     `watch` hears of every stage before the job itself does.
     """
     words: list[str] = step["Config"]["Args"]
-    main = next(at for at, word in enumerate(words) if word.endswith("/main.py"))
+    main = next(at for at, word in enumerate(words) if word.endswith("/entrypoint.py"))
     return processes.start(_job, words[main + 2 :], aws.env, told, watch or NoProgress())
 
 
@@ -130,7 +130,7 @@ def _job(arguments: list[str], env: dict[str, str], told: Path, watch: Progress)
         own(self, stage, done, total, rows)
 
     with (
-        patch.object(eventlake.job, "SubmittedRunner", lakes.Inline),
+        patch.object(eventlake.job, "SubmittedSpark", lakes.Inline),
         patch.object(Wanted, "step", step),
         told.open("w") as words,
         patch("sys.stderr", words),

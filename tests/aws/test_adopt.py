@@ -47,7 +47,7 @@ def adopted(lake: SegmentLake, **changes: Any) -> Any:
 
 
 def synced(lake: SegmentLake) -> Any:
-    with patch.object(eventlake.api, "LocalRunner", lakes.Inline):
+    with patch.object(eventlake.api, "LocalSpark", lakes.Inline):
         return sync("ios-prod", lake=lake.aws.settings())
 
 

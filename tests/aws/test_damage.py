@@ -9,7 +9,7 @@ from eventlake.api import open_lake
 from eventlake.errors import Damaged, InvalidSettings
 from eventlake.lakes import open_store
 from eventlake.model.lake import AwsSettings
-from eventlake.verify import Place, verify
+from eventlake.verify import LakeFiles, verify
 from tests import lakes
 from tests.aws.moto import Aws
 
@@ -29,7 +29,7 @@ def landed(settings: AwsSettings, tmp_path: Path) -> AwsSettings:
 
 
 def check(settings: AwsSettings) -> Any:
-    return verify(Place(*open_store(settings).filesystem()), "web")
+    return verify(LakeFiles(*open_store(settings).filesystem()), "web")
 
 
 USES = {

@@ -60,9 +60,9 @@ def test_a_step_says_all_that_a_cluster_needs(emr: Emr) -> None:
     confs = dict(word.split("=", 1) for word in words if word.startswith("spark."))
     assert confs["spark.executorEnv.PYTHONPATH"] == "./code:./environment"
     assert confs["spark.yarn.appMasterEnv.PYTHONPATH"] == "./code:./environment"
-    assert confs["spark.python.daemon.module"] == "eventlake.pipeline.daemon"
+    assert confs["spark.python.daemon.module"] == "eventlake.runners.daemon"
     assert confs["spark.yarn.maxAppAttempts"] == "1"
-    at = next(at for at, word in enumerate(words) if word.endswith("/main.py"))
+    at = next(at for at, word in enumerate(words) if word.endswith("/entrypoint.py"))
     assert all(name.startswith(code) for name in (*archives, words[at]))
     assert f"s3_bucket={emr.aws.bucket}" in words[at:]
     assert f"emr_cluster_id={emr.cluster}" in words[at:]
@@ -121,7 +121,7 @@ def test_code_is_uploaded_once(emr: Emr) -> None:
     assert sorted(key.rpartition("/")[2] for key in puts) == [
         "environment.tar.gz",
         "eventlake.zip",
-        "main.py",
+        "entrypoint.py",
     ]
 
 

@@ -19,7 +19,7 @@ from eventlake.errors import Damaged
 from eventlake.ledger import Ledger, commits
 from eventlake.repair import repair
 from eventlake.stores import Disk
-from eventlake.verify import Place, Verification, verify
+from eventlake.verify import LakeFiles, Verification, verify
 from tests import lakes
 
 LEDGER = "segment-data/ledger/web"
@@ -60,7 +60,7 @@ def folded(lake: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def check(lake: Path) -> Verification:
-    return verify(Place(*Disk(str(lake)).filesystem()), "web")
+    return verify(LakeFiles(*Disk(str(lake)).filesystem()), "web")
 
 
 @contextmanager
@@ -97,7 +97,7 @@ every_use = pytest.mark.parametrize("use", USES.values(), ids=USES)
 
 def sync(lake: Path) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eventlake.api.LocalRunner", lakes.Inline)
+        patch.setattr("eventlake.api.LocalSpark", lakes.Inline)
         return lakes.eventlake.api.sync("web", lake=lake)
 
 

@@ -28,7 +28,7 @@ from eventlake.model.naming import Call
 from eventlake.model.schema import new_table
 from eventlake.model.settings import SourceSettings
 from eventlake.stores import Disk, Store
-from eventlake.verify import Place, TableCheck, Verification, verify
+from eventlake.verify import LakeFiles, TableCheck, Verification, verify
 from eventlake.verify.events import NoEventError, read_event
 from tests.aws.moto import Aws, aws
 
@@ -156,11 +156,11 @@ class Lake:
         pq.write_table(pa.table({"reason": reasons, "run_id": [run] * len(reasons)}), path)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> LakeFiles:
         if not isinstance(self.store, Disk):
             for file in filter(Path.is_file, self.root.rglob("*")):
                 self.store.write(file.relative_to(self.root).as_posix(), file.read_bytes())
-        return Place(*self.store.filesystem())
+        return LakeFiles(*self.store.filesystem())
 
     def verify(self) -> Verification:
         return verify(self.place, "web")

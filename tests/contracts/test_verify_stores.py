@@ -19,7 +19,7 @@ from eventlake.errors import (
 from eventlake.lakes import open_store
 from eventlake.stores import Store
 from eventlake.stores.s3 import S3
-from eventlake.verify import Place, verify
+from eventlake.verify import LakeFiles, verify
 from tests.aws.moto import Aws, aws
 from tests.aws.proxy import Proxy, proxy
 from tests.aws.rules import Denied, Refuses
@@ -151,7 +151,7 @@ def test_what_a_bucket_refuses(bucket: Lake, proxy: Proxy, what: str) -> None:
 
 
 def test_no_such_bucket(aws: Aws) -> None:
-    place = Place(*open_store(Aws(aws.url, "not-there").settings()).filesystem())
+    place = LakeFiles(*open_store(Aws(aws.url, "not-there").settings()).filesystem())
     with pytest.raises(InvalidSettings, match=r"s3://not-there/.*there is no such bucket"):
         verify(place, "web")
 
@@ -199,7 +199,7 @@ def test_a_bucket_that_somebody_changed(landed: Store) -> None:
     landed.write(again, landed.read(doubled))
     landed.delete([gone])
     landed.write(cut, landed.read(cut)[:-1])
-    found = verify(Place(*landed.filesystem()), SOURCE)
+    found = verify(LakeFiles(*landed.filesystem()), SOURCE)
     assert found.problems[:2] == (
         f"Parquet files that no commit names: {again}",
         f"Parquet files that a commit names and that are gone: {gone}",
@@ -214,7 +214,7 @@ def test_a_bucket_that_somebody_changed(landed: Store) -> None:
 def test_a_bucket_that_lost_a_log_and_then_a_commit(landed: Store) -> None:
     lost, _ = sorted(one.path for one in landed.objects("segment-logs"))
     landed.delete([lost])
-    place = Place(*landed.filesystem())
+    place = LakeFiles(*landed.filesystem())
     said = problem(verify(place, SOURCE))
     assert said == f"{lost} cannot be re-read: No such file or directory"
     landed.delete(["segment-data/ledger/web/000000000002.json"])

@@ -37,7 +37,7 @@ def lines(count: int, prefix: str = "m") -> bytes:
 
 def sync(lake: Path, source: str = "web") -> LoadResult:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eventlake.api, "LocalRunner", lakes.Inline)
+        patch.setattr(eventlake.api, "LocalSpark", lakes.Inline)
         return eventlake.api.sync(source, lake=lake)
 
 
@@ -271,7 +271,7 @@ def test_a_stream_that_is_empty_is_a_failure(tmp_path: Path, piped: Piped) -> No
 
 COMMAND = (
     "import sys, eventlake.api, eventlake.cli.main as m; from tests.lakes import Inline;"
-    " eventlake.api.LocalRunner = Inline; sys.exit(m.main())"
+    " eventlake.api.LocalSpark = Inline; sys.exit(m.main())"
 )
 
 

@@ -8,7 +8,7 @@ from tests.unit.test_query import WORDS, orders, table
 
 from eventlake.errors import Damaged, InvalidSettings
 from eventlake.query import QueryTable, run_spark_query
-from eventlake.runners.local import LocalRunner
+from eventlake.runners.local import LocalSpark
 
 __all__ = ["orders"]
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def spark() -> SparkSession:
-    return LocalRunner("local[1]").session()
+    return LocalSpark("local[1]").session()
 
 
 def test_spark_answers_for_the_same_names(spark: SparkSession, orders: QueryTable) -> None:

@@ -15,7 +15,7 @@ from eventlake.collect.limits import MAX_BATCH, MAX_EVENT, MAX_SHARED
 from eventlake.collect.refusal import Refusal
 from eventlake.collect.stamp import ALONE, Arrival, Fields, Shared, fields_of, iso, stamp
 from eventlake.kernels.jsontext import MAX_LEVELS
-from eventlake.model.types import Num
+from eventlake.model.types import NumberText
 from eventlake.model.types import plain as plain_number
 
 _NOTHING = msgspec.Raw()
@@ -184,7 +184,7 @@ def _user(head: Head, raw: msgspec.Raw) -> str | None:
     """The user's id as a load compares it: a number in its plain form."""
     user = head.userId
     if isinstance(user, float):
-        return plain_number(Num(bytes(_fields(raw)["userId"]).decode()))
+        return plain_number(NumberText(bytes(_fields(raw)["userId"]).decode()))
     return None if user is None else str(user)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from eventlake.model.naming import Path
-from eventlake.model.types import Json, Num
+from eventlake.model.types import Json, NumberText
 
 MAX_LEVELS = 100
 
@@ -25,7 +25,7 @@ def _refuse(constant: str) -> Json:
     raise NotJson(f"{constant} is not JSON")
 
 
-_EXACT = json.JSONDecoder(parse_int=Num, parse_float=Num, parse_constant=_refuse)
+_EXACT = json.JSONDecoder(parse_int=NumberText, parse_float=NumberText, parse_constant=_refuse)
 _quoted = json.encoder.encode_basestring
 
 
@@ -67,7 +67,7 @@ def _refuse_lone_surrogates(text: str) -> None:
 
 def encode(value: Json) -> str:
     """Compact JSON: order kept, non-ASCII as it is, numbers as they were sent."""
-    if isinstance(value, Num):
+    if isinstance(value, NumberText):
         return str(value)
     if isinstance(value, str):
         return str(_quoted(value))

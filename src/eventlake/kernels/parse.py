@@ -34,7 +34,7 @@ from eventlake.kernels.jsontext import (
     skim,
 )
 from eventlake.model.naming import Path
-from eventlake.model.types import Num, Type, fits_bigint, observe
+from eventlake.model.types import NumberText, Type, fits_bigint, observe
 
 # Not decimal256, which would hold more: Arrow's division of those is wrong for some values
 # (9223372036854775807 comes back as another number). What does not fit travels as text.
@@ -192,7 +192,7 @@ def _kind_of(value: Any) -> Kind:
     """The kind of an array or a number that was skimmed."""
     if isinstance(value, list):
         return Kind.STRINGS if all(type(item) is str for item in value) else Kind.JSON
-    fits = observe(value) is Type.BIGINT if isinstance(value, Num) else fits_bigint(value)
+    fits = observe(value) is Type.BIGINT if isinstance(value, NumberText) else fits_bigint(value)
     return Kind.INT if fits else Kind.NUMBER
 
 

@@ -11,7 +11,7 @@ from eventlake.kernels.jsontext import MAX_LEVELS, NotJson, TooDeep, decode_line
 from eventlake.kernels.lines import MAX_KEPT_LINE
 from eventlake.kernels.times import as_micros, parse_times
 from eventlake.model.naming import Call, Naming, catalog_name, table_name
-from eventlake.model.types import Json, Num, plain, timestamp
+from eventlake.model.types import Json, NumberText, plain, timestamp
 
 MAX_LINE = 1 << 20
 LINE_BITS = 40
@@ -239,13 +239,13 @@ def _checked(event: dict[str, Json]) -> Routing:
 
 
 def _user(value: Json) -> str | None:
-    if isinstance(value, Num):
+    if isinstance(value, NumberText):
         return plain(value)
     return value if isinstance(value, str) else None
 
 
 def _is_text(value: Json) -> bool:
-    return isinstance(value, str) and not isinstance(value, Num)
+    return isinstance(value, str) and not isinstance(value, NumberText)
 
 
 def _text(value: Json, reason: str, name: str) -> str:
@@ -259,7 +259,7 @@ def _kind(value: Json) -> str:
         return "missing or null"
     if isinstance(value, bool):
         return "a boolean"
-    if isinstance(value, Num):
+    if isinstance(value, NumberText):
         return "a number"
     if isinstance(value, str):
         return "a string" if value else "empty"

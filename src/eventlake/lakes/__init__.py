@@ -20,7 +20,7 @@ from eventlake.model.lake import (
     LocalSettings,
     lake_settings,
 )
-from eventlake.ports import Cluster
+from eventlake.ports import JobRunner
 from eventlake.stores import Store
 from eventlake.stores.paths import file_status, given_path
 
@@ -57,10 +57,10 @@ def open_store(lake: str | Path | LakeSettings, *, make: bool = False) -> Store:
 
 def open_cluster(
     lake: str | Path | LakeSettings, store: Store, *, temporary: bool
-) -> AbstractContextManager[Cluster] | None:
+) -> AbstractContextManager[JobRunner] | None:
     """Where a lake's runs are, ready when it is entered; None when they are here."""
     settings = given_settings(lake)
-    found: AbstractContextManager[Cluster] | None = _module(settings).cluster(
+    found: AbstractContextManager[JobRunner] | None = _module(settings).cluster(
         settings, store, temporary=temporary
     )
     return found

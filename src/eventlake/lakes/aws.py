@@ -10,16 +10,16 @@ from eventlake.catalogs.glue import GlueCatalog
 from eventlake.formats.parquet import ParquetFormat
 from eventlake.lake import Lake
 from eventlake.model.lake import AwsCatalog, AwsSettings
-from eventlake.ports import Catalog, Cluster
+from eventlake.ports import Catalog, JobRunner
 from eventlake.runners.emr import (
-    EmrCluster,
+    EmrRunner,
     check_cluster,
     check_temporary,
     temporary_cluster,
     try_cluster,
 )
 from eventlake.runners.package import upload
-from eventlake.runners.serverless import EmrServerless
+from eventlake.runners.serverless import EmrServerlessRunner
 from eventlake.stores import Store
 from eventlake.stores.s3 import S3
 
@@ -50,7 +50,7 @@ def catalog(settings: AwsSettings, store: Store) -> Catalog:
 
 def cluster(
     settings: AwsSettings, store: Store, *, temporary: bool
-) -> AbstractContextManager[Cluster] | None:
+) -> AbstractContextManager[JobRunner] | None:
     """Where runs are when not here; what could not work is refused before a run is planned."""
     if temporary:
         check_temporary(settings)
@@ -69,22 +69,22 @@ def cluster_steps(settings: AwsSettings) -> Iterator[tuple[str, Callable[[], str
 
 
 @contextmanager
-def _standing(settings: AwsSettings, store: Store) -> Iterator[Cluster]:
-    yield EmrCluster(settings, access(settings), store, upload(store))
+def _standing(settings: AwsSettings, store: Store) -> Iterator[JobRunner]:
+    yield EmrRunner(settings, access(settings), store, upload(store))
 
 
 @contextmanager
-def _serverless(settings: AwsSettings, store: Store) -> Iterator[Cluster]:
-    yield EmrServerless(settings, access(settings), store, upload(store))
+def _serverless(settings: AwsSettings, store: Store) -> Iterator[JobRunner]:
+    yield EmrServerlessRunner(settings, access(settings), store, upload(store))
 
 
 @contextmanager
-def _temporary(settings: AwsSettings, store: Store) -> Iterator[Cluster]:
+def _temporary(settings: AwsSettings, store: Store) -> Iterator[JobRunner]:
     code = upload(store)
     with temporary_cluster(settings, access(settings)) as made:
         own = {"emr_cluster_id": made, "emr_serverless_application_id": ""}
         one_run = settings.model_copy(update=own | {"emr_serverless_role_arn": ""})
-        yield EmrCluster(one_run, access(settings), store, code)
+        yield EmrRunner(one_run, access(settings), store, code)
 
 
 def store(settings: AwsSettings, *, make: bool) -> Store:  # noqa: ARG001 - a bucket is never made

@@ -1,7 +1,7 @@
 """The five column types: what a JSON value is observed as, how types join, how a value is cast.
 
-A value here is what `kernels.jsontext` decodes: str, `Num` (a number in the spelling it was sent),
-bool, or a list. Timestamps are integers: microseconds since 1970 in UTC.
+A value here is what `kernels.jsontext` decodes: str, `NumberText` (a number as it was
+sent), bool, or a list. Timestamps are integers: microseconds since 1970 in UTC.
 """
 
 import re
@@ -22,13 +22,13 @@ class Type(StrEnum):
     TIMESTAMP = "timestamp"
 
 
-class Num(str):
+class NumberText(str):
     """A JSON number in the spelling it was sent, so that no digit is lost."""
 
     __slots__ = ()
 
 
-Json = str | Num | bool | list["Json"] | dict[str, "Json"] | None
+Json = str | NumberText | bool | list["Json"] | dict[str, "Json"] | None
 Scalar = str | int | bool | Decimal | None
 
 
@@ -71,14 +71,14 @@ def observe(value: Json) -> Type:
     """The type a single value asks for."""
     if isinstance(value, bool):
         return Type.BOOLEAN
-    if isinstance(value, Num):
+    if isinstance(value, NumberText):
         return _observe_number(value)
     if isinstance(value, str):
         return Type.STRING if timestamp(value) is None else Type.TIMESTAMP
     return Type.STRING
 
 
-def _observe_number(text: Num) -> Type:
+def _observe_number(text: NumberText) -> Type:
     if _INTEGER.fullmatch(text) and fits_bigint(number(text)):
         return Type.BIGINT
     return Type.DECIMAL if number(text).copy_abs() < DECIMAL_BOUND else Type.STRING
@@ -86,7 +86,7 @@ def _observe_number(text: Num) -> Type:
 
 def cast(value: Json, to: Type) -> Cast:
     """A value in the type its column has; arrays fit strings alone, as the JSON text they are."""
-    if isinstance(value, Num):
+    if isinstance(value, NumberText):
         return _FROM_NUMBER[to](value)
     if isinstance(value, bool):
         return _cast_boolean(value, to)

@@ -36,7 +36,7 @@ from eventlake.pipeline.merge_ids import merge_ids
 from eventlake.pipeline.read import GatherJob, gather_task, plan_gather, read_task
 from eventlake.pipeline.tasks import Watch, run_tasks
 from eventlake.pipeline.write import WriteJob, WriteResult, plan_tasks, plan_units, write_task
-from eventlake.ports import Progress, Runner
+from eventlake.ports import Progress, SparkProvider
 from eventlake.stores import Object
 
 EVENT_BYTES = 130
@@ -59,7 +59,7 @@ class Run:
 
     lake: Lake
     ledger: Ledger
-    runner: Runner
+    runner: SparkProvider
     plan: Plan
     progress: Progress
     suppressed: frozenset[str] = frozenset()

@@ -13,7 +13,7 @@ from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.model.job import JobState, Phase
 from eventlake.model.lake import AwsSettings
 from eventlake.runners.package import Code
-from eventlake.runners.submitted import conf, conf_arguments, job_arguments
+from eventlake.runners.spark_submit import conf, conf_arguments, job_arguments
 from eventlake.stores import Store
 
 DRIVER_ENV = "spark.yarn.appMasterEnv."
@@ -30,7 +30,7 @@ REFUSED = frozenset(("InvalidRequestException", "ValidationException"))
 
 
 @dataclass(frozen=True)
-class EmrCluster:
+class EmrRunner:
     """A cluster that works off its steps one after the other, or several at a time."""
 
     settings: AwsSettings
@@ -60,7 +60,7 @@ class EmrCluster:
             *("spark-submit", "--deploy-mode", "cluster", "--name", "eventlake"),
             *("--archives", self.code.archives),
             *conf_arguments(given),
-            self.code.main,
+            self.code.entrypoint,
             *job_arguments(self.code, self.settings, job),
         ]
 

@@ -33,12 +33,12 @@ _CONF = {
     # The JVM only hands out tasks: compiling its code well would take more than it gives.
     "spark.sql.codegen.wholeStage": "false",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.python.daemon.module": "eventlake.pipeline.daemon",
+    "spark.python.daemon.module": "eventlake.runners.daemon",
 }
 
 
 @dataclass
-class LocalRunner:
+class LocalSpark:
     """Runs in this process, on threads of this machine or on a cluster's executors."""
 
     master: str = "local[*]"

@@ -14,7 +14,7 @@ from typing import IO, NamedTuple
 from isal import igzip
 
 from eventlake.model.job import CODE
-from eventlake.runners import main
+from eventlake.runners import entrypoint
 from eventlake.stores import Store
 
 PACKAGE = "eventlake"
@@ -28,7 +28,7 @@ FRESH = timedelta(days=7)
 class Code(NamedTuple):
     """The addresses of what a cluster runs."""
 
-    main: str
+    entrypoint: str
     package: str
     """A zip that Spark unpacks: as a wheel among `--py-files`, only YARN would have it on the
     path before Spark's daemon of Python workers starts."""
@@ -50,10 +50,10 @@ def upload(store: Store) -> Code:
     own = f"{CODE}/{_hash(_package_files())}"
     needed = f"{CODE}/{_environment_hash()}"
     return Code(
-        main=_put(store, f"{own}/main.py", _write_main),
+        entrypoint=_put(store, f"{own}/entrypoint.py", _write_entrypoint),
         package=_put(store, f"{own}/eventlake.zip", write_package),
         environment=_put(store, f"{needed}/environment.tar.gz", write_environment),
-        tag=main.tag(),
+        tag=entrypoint.tag(),
     )
 
 
@@ -65,8 +65,8 @@ def _put(store: Store, path: str, write: Callable[[IO[bytes]], None]) -> str:
     return store.uri(path)
 
 
-def _write_main(out: IO[bytes]) -> None:
-    out.write(Path(main.__file__).read_bytes())
+def _write_entrypoint(out: IO[bytes]) -> None:
+    out.write(Path(entrypoint.__file__).read_bytes())
 
 
 def write_package(out: IO[bytes]) -> None:
@@ -79,7 +79,7 @@ def write_package(out: IO[bytes]) -> None:
 
 
 def _package_files() -> Iterator[tuple[str, bytes]]:
-    root = Path(main.__file__).parents[1]
+    root = Path(entrypoint.__file__).parents[1]
     for file in sorted(root.rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
             yield file.relative_to(root.parent).as_posix(), file.read_bytes()
@@ -153,7 +153,7 @@ def _plain(name: str) -> str:
 def _environment_hash() -> str:
     """Installed packages list their files with hashes: the lists tell environments apart."""
     lists = ((name, _list(found).encode()) for name, found in needed().items())
-    return _hash([("tag", main.tag().encode()), *lists])
+    return _hash([("tag", entrypoint.tag().encode()), *lists])
 
 
 def _list(distribution: metadata.Distribution) -> str:

@@ -13,7 +13,7 @@ from eventlake.errors import InvalidSettings
 from eventlake.model.job import JobState, Phase
 from eventlake.model.lake import AwsSettings
 from eventlake.runners.package import Code
-from eventlake.runners.submitted import conf, conf_arguments, job_arguments
+from eventlake.runners.spark_submit import conf, conf_arguments, job_arguments
 from eventlake.stores import Store
 
 DRIVER_ENV = "spark.emr-serverless.driverEnv."
@@ -26,7 +26,7 @@ PHASES: Mapping[str, Phase] = {
 
 
 @dataclass(frozen=True)
-class EmrServerless:
+class EmrServerlessRunner:
     """An application that starts workers for each job run."""
 
     settings: AwsSettings
@@ -41,7 +41,7 @@ class EmrServerless:
     def submit(self, name: str, job: str) -> str:
         given = conf(self.code, self.settings.emr_python, DRIVER_ENV)
         driver = {
-            "entryPoint": self.code.main,
+            "entryPoint": self.code.entrypoint,
             "entryPointArguments": job_arguments(self.code, self.settings, job),
             "sparkSubmitParameters": " ".join(
                 ["--archives", self.code.archives, *conf_arguments(given)]

@@ -5,8 +5,8 @@ an event is its id and place, in a database that goes to disk when it is large.
 """
 
 from eventlake.verify.catalog import Registration
-from eventlake.verify.place import Place
+from eventlake.verify.files import LakeFiles
 from eventlake.verify.result import TableCheck, Verification
 from eventlake.verify.spine import verify
 
-__all__ = ["Place", "Registration", "TableCheck", "Verification", "verify"]
+__all__ = ["LakeFiles", "Registration", "TableCheck", "Verification", "verify"]

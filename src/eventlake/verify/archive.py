@@ -7,9 +7,9 @@ from urllib.parse import unquote
 
 from eventlake.verify.check import Check
 from eventlake.verify.events import NoEventError, catalog_name, read_event, table_of
+from eventlake.verify.files import FAILURES, LAKE
 from eventlake.verify.ledger import Commit
 from eventlake.verify.lines import read_lines
-from eventlake.verify.place import FAILURES, LAKE
 
 
 def read_archive(check: Check, say: Callable[[str], None]) -> None:

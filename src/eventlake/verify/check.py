@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from eventlake.verify.files import LakeFiles
 from eventlake.verify.ledger import Commit
-from eventlake.verify.place import Place
 
 EXAMPLES = 20
 """How many ids or files one problem names."""
@@ -28,7 +28,7 @@ class Check:
     """The state of one verification."""
 
     db: Any
-    place: Place
+    place: LakeFiles
     folder: str
     commits: list[Commit]
     problems: list[str] = field(default_factory=list)

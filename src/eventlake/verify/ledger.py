@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from eventlake.errors import Damaged, InvalidSettings
-from eventlake.verify.place import Place
+from eventlake.verify.files import LakeFiles
 
 BOOKS = ("received", "landed", "duplicates", "suppressed", "quarantined", "skipped")
 _DAY = 86_400_000_000
@@ -149,7 +149,7 @@ def _commit(path: str, content: bytes) -> Commit:
     )
 
 
-def _commit_paths(place: Place, folder: str) -> list[str]:
+def _commit_paths(place: LakeFiles, folder: str) -> list[str]:
     """The commits of a source, in order; raises `Damaged` if one is gone."""
     ledger = f"{_LEDGER}/{folder}/"
     names = [path.removeprefix(ledger) for path in place.files(ledger.rstrip("/"))]
@@ -166,7 +166,7 @@ def _commit_paths(place: Place, folder: str) -> list[str]:
     return [f"{ledger}{number:012d}.json" for number in sorted(commits)]
 
 
-def _read(place: Place, paths: list[str]) -> list[Commit]:
+def _read(place: LakeFiles, paths: list[str]) -> list[Commit]:
     commits, damaged = [], []
     for path, content in zip(paths, place.read(paths), strict=True):
         try:
@@ -181,7 +181,7 @@ def _read(place: Place, paths: list[str]) -> list[Commit]:
     return commits
 
 
-def read_commits(place: Place, folder: str) -> list[Commit]:
+def read_commits(place: LakeFiles, folder: str) -> list[Commit]:
     commits = _read(place, _commit_paths(place, folder))
     tables = (table for commit in commits for table in commit.body.get("tables", ()))
     gone = {file["path"] for table in tables for file in table.get("removes", ())}
@@ -191,7 +191,7 @@ def read_commits(place: Place, folder: str) -> list[Commit]:
     ]
 
 
-def find_folder(place: Place, source: str) -> str:
+def find_folder(place: LakeFiles, source: str) -> str:
     """The folder of a source; an id goes before a slug, which two sources may share."""
     known: dict[str, tuple[str, str]] = {}
     for folder in place.folders(_LEDGER):

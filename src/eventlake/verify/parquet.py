@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow.parquet import ParquetFile
 
 from eventlake.verify.check import Check
-from eventlake.verify.place import FAILURES, Place
+from eventlake.verify.files import FAILURES, LakeFiles
 
 _AT_ONCE = 8
 """Files that are open: their first rows are there before they are asked for."""
@@ -80,7 +80,7 @@ def _ahead(
         yield from waiting
 
 
-def _started(place: Place, columns: pa.Schema, file: File) -> Rows:
+def _started(place: LakeFiles, columns: pa.Schema, file: File) -> Rows:
     """The rows of a file, of which the first are read."""
     # Not buffered ahead: that would hold all that the file has of these columns.
     parquet = ParquetFile(

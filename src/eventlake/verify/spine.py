@@ -10,9 +10,9 @@ from eventlake.verify.archive import read_archive
 from eventlake.verify.catalog import Find, check_catalog, check_sources
 from eventlake.verify.check import Check
 from eventlake.verify.compare import check_books, compare
+from eventlake.verify.files import LakeFiles
 from eventlake.verify.index import check_index
 from eventlake.verify.ledger import find_folder, read_commits
-from eventlake.verify.place import Place
 from eventlake.verify.replay import replay, settle_suppressed
 from eventlake.verify.result import TableCheck, Verification
 from eventlake.verify.snapshots import check_snapshots
@@ -20,7 +20,7 @@ from eventlake.verify.tables import read_tables
 
 
 def verify(
-    place: Place,
+    place: LakeFiles,
     source: str,
     progress: Callable[[str], None] | None = None,
     catalog: Find | None = None,

@@ -14,7 +14,7 @@ from eventlake.kernels.jsontext import decode, encode
 from eventlake.kernels.parse import EXACT, MONEY, Kind, Kinds, parse
 from eventlake.kernels.times import MICROS
 from eventlake.model import types
-from eventlake.model.types import Cast, Json, Num, Type
+from eventlake.model.types import Cast, Json, NumberText, Type
 from tests import jsons
 
 TEXTS = st.one_of(
@@ -51,9 +51,9 @@ COLUMNS: dict[str, tuple[Kind, pa.DataType, st.SearchStrategy[Any]]] = {
 def as_json(kind: Kind, value: Any) -> Json:
     """A value of a column as it was sent."""
     if kind is Kind.INT:
-        return Num(value)
+        return NumberText(value)
     if kind is Kind.NUMBER:
-        return Num(f"{value:f}")
+        return NumberText(f"{value:f}")
     return decode(value) if kind is Kind.JSON else value
 
 

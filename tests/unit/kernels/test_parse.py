@@ -14,7 +14,7 @@ from eventlake.kernels.cast import observe_column, observe_text
 from eventlake.kernels.jsontext import TooDeep, decode, decode_line, encode, flatten, skim
 from eventlake.kernels.parse import Kind, Kinds, Parsed, parse
 from eventlake.model.naming import Path
-from eventlake.model.types import Json, Num, Type, join, number, observe
+from eventlake.model.types import Json, NumberText, Type, join, number, observe
 from tests import jsons, regular
 
 Values = dict[Path, object]
@@ -26,7 +26,7 @@ def expected(line: bytes) -> Values:
 
 
 def comparable(value: Json) -> object:
-    if isinstance(value, Num):
+    if isinstance(value, NumberText):
         return ("number", number(value))
     if isinstance(value, list):
         return ("array", encode(value))

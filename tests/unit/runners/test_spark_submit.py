@@ -4,9 +4,11 @@ import pytest
 
 from eventlake.model.lake import AwsSettings, lake_settings
 from eventlake.runners.package import Code
-from eventlake.runners.submitted import conf, job_arguments, parallelism
+from eventlake.runners.spark_submit import conf, job_arguments, parallelism
 
-CODE = Code("s3://b/main.py", "s3://b/eventlake.zip", "s3://b/environment.tar.gz", "3.12-linux-arm")
+CODE = Code(
+    "s3://b/entrypoint.py", "s3://b/eventlake.zip", "s3://b/environment.tar.gz", "3.12-linux-arm"
+)
 
 
 @pytest.mark.parametrize(

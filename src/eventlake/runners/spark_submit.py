@@ -17,7 +17,7 @@ CONF: Mapping[str, str] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.python.worker.reuse": "true",
-    "spark.python.daemon.module": "eventlake.pipeline.daemon",
+    "spark.python.daemon.module": "eventlake.runners.daemon",
     # The work is done by Python beside the JVM, and a container that takes more than it asked for
     # is killed: so most of it is asked for as overhead.
     "spark.driver.memory": "2g",
@@ -55,7 +55,7 @@ def job_arguments(code: Code, settings: AwsSettings, job: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class SubmittedRunner:
+class SubmittedSpark:
     """Runs in the Spark application that a cluster has started."""
 
     def session(self) -> "SparkSession":

@@ -41,7 +41,7 @@ _NAMES = re.compile(r"(?:AWS Error|HTTP status|ExceptionName:) (\w+)")
 
 
 @dataclass(frozen=True)
-class Place:
+class LakeFiles:
     """A lake's filesystem, and what stands before every path in it: a folder or a bucket."""
 
     filesystem: FileSystem
