@@ -331,7 +331,7 @@ def _index(taking: Taking, run_id: str, paths: Sequence[str]) -> tuple[IdFile, .
     for number, ids in enumerate(_ids(taking, paths)):
         staged = f"{stage_path(run_id)}/kept/{number:06d}.parquet"
         write_ids(taking.store, staged, ids)
-        taking.store.settle(staged)
+        taking.store.fsync(staged)
         final = ids_path(taking.settings.folder, run_id, number)
         first, last = int(ids.received.min()), int(ids.received.max())
         files.append(IdFile(path=final, rows=len(ids.high), first=first, last=last, staged=staged))

@@ -68,7 +68,7 @@ def test_an_object_is_published_as_often_as_it_takes(store: Store) -> None:
 
 def test_parts_come_in_the_order_that_they_are_asked_for(store: Store) -> None:
     for name in "abc":
-        store.leave(name, pa.py_buffer(name.encode() * 100))
+        store.write_staged(name, pa.py_buffer(name.encode() * 100))
     ranges = [Range("abc"[n % 3], n % 50, 1 + n % 7) for n in range(60)]
     found = [bytes(part) for part in store.read_ranges(ranges)]
     assert found == [path.encode() * size for path, _, size in ranges]
@@ -79,7 +79,7 @@ def test_a_file_is_opened_once_for_its_parts(
 ) -> None:
     store, opened = Disk(str(tmp_path)), list[str]()
     for name in "abc":
-        store.leave(name, pa.py_buffer(name.encode() * 100))
+        store.write_staged(name, pa.py_buffer(name.encode() * 100))
     read = Disk.open
     monkeypatch.setattr(Disk, "open", lambda self, path: opened.append(path) or read(self, path))
     list(store.read_ranges(Range("abc"[n % 3], n, 1) for n in range(60)))
@@ -89,7 +89,7 @@ def test_a_file_is_opened_once_for_its_parts(
 def test_parts_of_more_objects_than_may_be_open_at_a_time(tmp_path: Path) -> None:
     store = Disk(str(tmp_path))
     for number in range(200):
-        store.leave(f"{number}", pa.py_buffer(b"%d" % number))
+        store.write_staged(f"{number}", pa.py_buffer(b"%d" % number))
     held = resource.getrlimit(resource.RLIMIT_NOFILE)
     ranges = [Range(f"{number}", 0, len(f"{number}")) for number in range(200)] * 2
     highest = max(int(file.name) for file in Path("/dev/fd").iterdir())
@@ -134,7 +134,7 @@ def test_a_store_travels_to_workers(store: Store) -> None:
 
 
 def test_a_file_has_its_name_only_when_it_is_whole(store: Store) -> None:
-    with store.placing("x/y.bin") as file:
+    with store.write_durably("x/y.bin") as file:
         file.write(b"one ")
         assert not store.exists("x/y.bin")
         file.write(b"two")
@@ -144,7 +144,7 @@ def test_a_file_has_its_name_only_when_it_is_whole(store: Store) -> None:
 
 def test_a_file_whose_writer_fails_is_no_object(store: Store) -> None:
     def fail() -> None:
-        with store.placing("x/y.bin") as file:
+        with store.write_durably("x/y.bin") as file:
             file.write(b"one ")
             raise ZeroDivisionError
 
@@ -215,8 +215,8 @@ def test_odd_names(store: Store) -> None:
 
 def test_settled_and_secured(store: Store) -> None:
     store.write("a/b", b"x")
-    store.settle("a/b")
-    store.secure("a/b")
+    store.fsync("a/b")
+    store.fsync_with_parents("a/b")
     store.prune("nowhere")
     assert store.read("a/b") == b"x"
 

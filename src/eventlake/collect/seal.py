@@ -94,9 +94,9 @@ class Sealer:
 def seal(segment: Segment, store: Store, path: str) -> None:
     """Put a segment into the archive, once however often this is tried, then remove it."""
     if store.exists(path):
-        store.secure(path)  # an earlier try may have got no further than the name
+        store.fsync_with_parents(path)  # an earlier try may have got no further than the name
     else:
-        with store.placing(path) as file:
+        with store.write_durably(path) as file:
             for piece in _compressed(segment):
                 file.write(piece)
     segment.path.unlink()

@@ -87,7 +87,7 @@ class Run:
                 rows = _rows_in(self.lake.store.objects(f"{self.stage}/{name}"))
                 self.progress.step(name, min(rows, total), total, rows)
 
-        watch = Watch(look, 1.0 if self.lake.store.near else 5.0)  # each look lists the stage
+        watch = Watch(look, 1.0 if self.lake.store.is_local else 5.0)  # each look lists the stage
         return run_tasks(self.runner.session(), count, work, watch)
 
     @contextmanager
@@ -181,7 +181,7 @@ def read(run: Run) -> list[ReadResult]:
 
 
 def _stays_in_cache(run: Run) -> bool:
-    return run.lake.store.near and sum(one.size for one in run.plan.inputs) <= IN_CACHE
+    return run.lake.store.is_local and sum(one.size for one in run.plan.inputs) <= IN_CACHE
 
 
 def group_files(sizes: Sequence[int], parallelism: int) -> tuple[range, ...]:

@@ -185,7 +185,7 @@ def write_task(job: WriteJob, number: int) -> bytes:
         result.files = files.done()
         # All at the end, when the disk has most of them already, and several at once: one entry
         # in the file system's journal does for all that wait.
-        list(pool.map(job.store.settle, [file.path for file in result.files]))
+        list(pool.map(job.store.fsync, [file.path for file in result.files]))
     return msgspec.json.encode(result)
 
 
@@ -198,11 +198,13 @@ class Left:
     coming: deque[Future[None]] = field(default_factory=deque)
 
     def put(self, path: str, data: pa.Buffer) -> None:
-        if self.store.near:
-            self.store.leave(path, data)  # there is nothing to wait for: a thread would only cost
+        if self.store.is_local:
+            self.store.write_staged(
+                path, data
+            )  # there is nothing to wait for: a thread would only cost
             return
         self.wait(AT_ONCE)
-        self.coming.append(self.pool.submit(self.store.leave, path, data))
+        self.coming.append(self.pool.submit(self.store.write_staged, path, data))
 
     def wait(self, most: int) -> None:
         """Until no more than so many are on their way; one that failed is told here."""
@@ -326,5 +328,5 @@ def _join_quarantine(job: WriteJob) -> str:
         for part in job.quarantine:
             writer.write_table(pq.read_table(job.store.open(part)))
     job.store.write(path, sink.getvalue())
-    job.store.settle(path)
+    job.store.fsync(path)
     return path

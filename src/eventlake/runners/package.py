@@ -60,7 +60,7 @@ def upload(store: Store) -> Code:
 def _put(store: Store, path: str, write: Callable[[IO[bytes]], None]) -> str:
     known = store.find(path)
     if known is None or datetime.now(UTC) - known.modified > FRESH:
-        with store.placing(path) as out:
+        with store.write_durably(path) as out:
             write(out)
     return store.uri(path)
 

@@ -37,7 +37,7 @@ T = TypeVar("T")
 class Bucket(Store):
     """Objects that are whole or not there, in no folders; a dataclass says where."""
 
-    near = False
+    is_local = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
@@ -61,7 +61,7 @@ class Bucket(Store):
             with self.errors("write", path), part.open("rb") as whole:
                 self._store.put(path, whole)  # in parts when it is large; aborted when one fails
 
-    placing = writing
+    write_durably = writing
 
     def change(self, path: str, change: Change) -> None:
         """Tried again when somebody else was faster."""
@@ -99,7 +99,7 @@ class Bucket(Store):
             except FileNotFoundError:  # the stage is being removed, so an earlier try has
                 self._store.head(final)
 
-    def leave(self, path: str, data: pa.Buffer) -> None:
+    def write_staged(self, path: str, data: pa.Buffer) -> None:
         self.write(path, data)
 
     def read_ranges(self, ranges: Iterable[Range]) -> Iterator[pa.Buffer]:
@@ -147,10 +147,10 @@ class Bucket(Store):
         # Names with digits sort before those of folders, so the objects come first.
         return list(takewhile(lambda found: "/" not in found, names))
 
-    def settle(self, path: str) -> None:
+    def fsync(self, path: str) -> None:
         """A bucket keeps what it has acknowledged."""
 
-    secure = settle
+    fsync_with_parents = fsync
 
     def prune(self, folder: str) -> None:
         """A bucket has no folders."""

@@ -17,7 +17,7 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 from eventlake.stores.ranges import Range
 from eventlake.stores.store import Change, Store
 
-AT_HAND = 64
+MAX_OPEN_FILES = 64
 """Files that a task keeps open while it reads parts of them."""
 
 
@@ -26,7 +26,7 @@ class Disk(Store):
     """A folder."""
 
     root: str
-    near = True
+    is_local = True
 
     @cached_property
     def _store(self) -> Any:
@@ -44,7 +44,7 @@ class Disk(Store):
 
     def read_ranges(self, ranges: Iterable[Range]) -> Iterator[pa.Buffer]:
         """Without a copy; an object is opened once for the many of its parts that are near."""
-        opened = lru_cache(AT_HAND)(self.open)
+        opened = lru_cache(MAX_OPEN_FILES)(self.open)
         for path, start, size in ranges:
             file = opened(path)
             file.seek(start)
@@ -61,14 +61,14 @@ class Disk(Store):
             yield file
 
     @contextmanager
-    def placing(self, path: str) -> Iterator[pa.NativeFile]:
+    def write_durably(self, path: str) -> Iterator[pa.NativeFile]:
         place = PurePosixPath(path)
         part = str(place.with_name(f".{place.name}.part"))  # which a later try writes over
         with self.writing(part) as file:
             yield file
-        self.settle(part)
+        self.fsync(part)
         self.publish(part, path)
-        self.secure(path)
+        self.fsync_with_parents(path)
 
     def _new_file(self, place: str) -> pa.NativeFile:
         try:
@@ -111,7 +111,7 @@ class Disk(Store):
                 except FileNotFoundError:
                     continue
 
-    def settle(self, path: str) -> None:
+    def fsync(self, path: str) -> None:
         with self.errors("write", path):
             file = os.open(Path(self.root) / path, os.O_RDONLY)
             try:
@@ -119,9 +119,9 @@ class Disk(Store):
             finally:
                 os.close(file)
 
-    def secure(self, path: str) -> None:
+    def fsync_with_parents(self, path: str) -> None:
         for name in (path, *map(str, PurePosixPath(path).parents)):
-            self.settle(name)
+            self.fsync(name)
 
     def prune(self, folder: str) -> None:
         shutil.rmtree(Path(self.root) / folder, ignore_errors=True)

@@ -33,7 +33,7 @@ class Store:
 
     root: str
     """What stands before every path: a folder's absolute path, or `s3://bucket`."""
-    near: bool
+    is_local: bool
     """Whether what was just written is read again from memory."""
     _store: Any
 
@@ -59,12 +59,12 @@ class Store:
         """A file to write piece by piece, under a name that nobody knows before it is done."""
         raise NotImplementedError
 
-    def leave(self, path: str, data: pa.Buffer) -> None:
+    def write_staged(self, path: str, data: pa.Buffer) -> None:
         """Put an object under a name that nobody knows before it is done."""
         with self.writing(path) as file:
             file.write(data)
 
-    def placing(self, path: str) -> AbstractContextManager[pa.NativeFile]:
+    def write_durably(self, path: str) -> AbstractContextManager[pa.NativeFile]:
         """A file to write piece by piece that has its name only when it is whole, and lasts."""
         raise NotImplementedError
 
@@ -84,11 +84,11 @@ class Store:
         """Remove objects; one that is gone already is no problem."""
         raise NotImplementedError
 
-    def settle(self, path: str) -> None:
+    def fsync(self, path: str) -> None:
         """Make what an object holds outlive a loss of power."""
         raise NotImplementedError
 
-    def secure(self, path: str) -> None:
+    def fsync_with_parents(self, path: str) -> None:
         """Make an object outlive a loss of power, and the folders that name it."""
         raise NotImplementedError
 

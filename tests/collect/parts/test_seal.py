@@ -63,10 +63,10 @@ class Telling(Disk):
     told: list[str]
     spool: Path
 
-    def settle(self, path: str) -> None:
+    def fsync(self, path: str) -> None:
         assert list(self.spool.iterdir()), "the segment went before its copy was durable"
         self.told.append(path)
-        super().settle(path)
+        super().fsync(path)
 
 
 def test_a_segment_goes_only_when_its_copy_is_durable(tmp_path: Path) -> None:
