@@ -148,7 +148,7 @@ class Probe:
         self.store.delete([path])
         if self.store.exists(path):
             raise InvalidSettings(f"{path} is still there after it was deleted")
-        self.store.prune(path.rpartition("/")[0])
+        self.store.remove_folder(path.rpartition("/")[0])
         return "lets them go"
 
     @cached_property

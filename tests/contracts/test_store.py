@@ -38,7 +38,7 @@ def test_what_is_written_is_read(store: Store) -> None:
 
 
 def test_a_file_written_piece_by_piece(store: Store) -> None:
-    with store.writing("x/y.bin") as file:
+    with store.open_staged("x/y.bin") as file:
         file.write(b"one ")
         file.write(b"two")
     assert store.read("x/y.bin") == b"one two"
@@ -155,9 +155,9 @@ def test_a_file_whose_writer_fails_is_no_object(store: Store) -> None:
 
 def test_a_large_object(store: Store) -> None:
     data = bytes(range(256)) * (12 << 12)  # more than a part of an upload
-    with store.writing("big") as file:
+    with store.open_staged("big") as file:
         file.write(data)
-    assert b"".join(store.pieces("big")) == data
+    assert b"".join(store.stream("big")) == data
     with store.open("big") as file:
         assert file.size() == len(data)
         file.seek(len(data) - 300)
@@ -180,16 +180,16 @@ def test_what_is_known_of_an_object(store: Store) -> None:
 
 
 def test_a_change_is_made_of_what_is_there(store: Store) -> None:
-    store.change("a/b", lambda known: b"new" if known is None else b"old")
-    store.change("a/b", lambda known: (known or b"") + b"er")
-    store.change("a/b", lambda known: None)
+    store.update("a/b", lambda known: b"new" if known is None else b"old")
+    store.update("a/b", lambda known: (known or b"") + b"er")
+    store.update("a/b", lambda known: None)
     assert store.read("a/b") == b"newer"
 
 
 def test_changes_of_many_at_once_are_all_made(store: Store) -> None:
     def add(number: int) -> None:
         again: Store = pickle.loads(pickle.dumps(store))
-        again.change("a/b", lambda known: (known or b"") + b"%d," % number)
+        again.update("a/b", lambda known: (known or b"") + b"%d," % number)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(add, range(40)))
@@ -217,7 +217,7 @@ def test_settled_and_secured(store: Store) -> None:
     store.write("a/b", b"x")
     store.fsync("a/b")
     store.fsync_with_parents("a/b")
-    store.prune("nowhere")
+    store.remove_folder("nowhere")
     assert store.read("a/b") == b"x"
 
 
@@ -227,7 +227,7 @@ def test_settled_and_secured(store: Store) -> None:
         lambda store: store.read("gone"),
         lambda store: store.open("gone"),
         lambda store: store.read_range("gone", 0, 1),
-        lambda store: list(store.pieces("gone")),
+        lambda store: list(store.stream("gone")),
         lambda store: store.publish("gone", "to"),
     ],
 )

@@ -20,10 +20,10 @@ def test_a_folder_is_pruned_with_halves_of_objects_and_others_stay(store: Store)
     (root / "a/empty/below").mkdir(parents=True)
     (root / "a/half#1").write_bytes(b"ha")
     store.write("ab/full/x", b"")
-    store.prune("a")
+    store.remove_folder("a")
     assert not (root / "a").exists()
     assert store.exists("ab/full/x")
-    store.prune("nowhere")
+    store.remove_folder("nowhere")
 
 
 # Refusals
@@ -46,14 +46,14 @@ def test_a_folder_is_pruned_with_halves_of_objects_and_others_stay(store: Store)
 def test_a_refusal_in_our_words(
     problem: Exception, kind: type[EventLakeError], message: str
 ) -> None:
-    with pytest.raises(kind, match=message) as caught, Disk("/").errors("read", "x"):
+    with pytest.raises(kind, match=message) as caught, Disk("/").translate_errors("read", "x"):
         raise problem
     assert caught.value.__cause__ is problem
 
 
 def test_our_own_errors_pass_through() -> None:
     ours = Unavailable("as it is")
-    with pytest.raises(Unavailable) as caught, Disk("/").errors("read", "x"):
+    with pytest.raises(Unavailable) as caught, Disk("/").translate_errors("read", "x"):
         raise ours
     assert caught.value is ours
 

@@ -68,7 +68,7 @@ def keep_stream(path: str, store: Store, folder: str) -> Input | None:
     The name of the copy comes from its content: the same stream has the same copy.
     """
     archive = f"{LOGS}/{folder}"
-    with store.errors("write", archive), _spool(store) as spool:
+    with store.translate_errors("write", archive), _spool(store) as spool:
         digest, suffix = _copy(_read_stream(path), spool)
         if not suffix:
             return None

@@ -47,7 +47,7 @@ class FilesCatalog:
         self._change(table, lambda known: _existing(known, table).with_partitions(partitions))
 
     def replace(self, table: CatalogTable) -> None:
-        self.store.change(_path(table.database, table.name), lambda _: table.to_json())
+        self.store.update(_path(table.database, table.name), lambda _: table.to_json())
 
     def drop(self, table: CatalogTable) -> None:
         self.store.delete([_path(table.database, table.name)])
@@ -65,7 +65,7 @@ class FilesCatalog:
             after = change(before)
             return after.to_json() if after != before else None
 
-        self.store.change(path, changed)
+        self.store.update(path, changed)
 
     def _read(self, path: str) -> CatalogTable:
         return read_value(self.store, path, CatalogTable)

@@ -67,7 +67,7 @@ def remove_stage(store: Store, run_id: str) -> None:
     lease = lease_path(run_id)
     store.delete(sorted(o.path for o in store.objects(stage_path(run_id)) if o.path != lease))
     store.delete([lease])
-    store.prune(stage_path(run_id))
+    store.remove_folder(stage_path(run_id))
 
 
 def staged_runs(store: Store, folder: str) -> list[str]:

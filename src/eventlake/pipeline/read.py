@@ -96,7 +96,7 @@ class _Reading:
         if not piles:
             return
         name = f"{self.job.stage}/spill/{self.number:06d}-{uuid.uuid4().hex}"
-        with self.job.store.writing(name) as file:
+        with self.job.store.open_staged(name) as file:
             for table, pile in piles:
                 data = msgspec.msgpack.encode(pile.take())
                 spill = Spill(table, pile.call, name, file.tell(), len(data))

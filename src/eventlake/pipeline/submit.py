@@ -41,7 +41,7 @@ class Hold:
     def renew(self) -> None:
         """Say that the run still waits; nothing when the stage is the job's, or gone with it."""
         mine = self.lease.to_json()
-        self.store.change(lease_path(self.run_id), lambda known: mine if known == mine else None)
+        self.store.update(lease_path(self.run_id), lambda known: mine if known == mine else None)
 
     @property
     def is_ours(self) -> bool:

@@ -64,7 +64,7 @@ class Adls(Bucket):
 
     def _delete(self, paths: list[str]) -> None:
         """One that has gone already ends a batch with an error: then each is a request."""
-        with self.errors("delete", paths[0]):
+        with self.translate_errors("delete", paths[0]):
             try:
                 self._store.delete(paths)
             except FileNotFoundError:

@@ -46,26 +46,26 @@ class Bucket(Store):
         return f"{self.root}/{path}"
 
     def open(self, path: str) -> pa.NativeFile:
-        with self.errors("read", path):
+        with self.translate_errors("read", path):
             size = self._store.head(path)["size"]
         raw = RangeFile(size, lambda at, count: bytes(self.read_range(path, at, count)))
         return pa.PythonFile(io.BufferedReader(raw, PIECE), "r")
 
     @contextmanager
-    def writing(self, path: str) -> Iterator[pa.NativeFile]:
+    def open_staged(self, path: str) -> Iterator[pa.NativeFile]:
         """Through a file on disk: what the bucket gets is whole, or nothing at all."""
         with tempfile.TemporaryDirectory(prefix="eventlake-") as folder:
             part = Path(folder) / "part"
             with pa.OSFile(str(part), "wb") as file:
                 yield file
-            with self.errors("write", path), part.open("rb") as whole:
+            with self.translate_errors("write", path), part.open("rb") as whole:
                 self._store.put(path, whole)  # in parts when it is large; aborted when one fails
 
-    write_durably = writing
+    write_durably = open_staged
 
-    def change(self, path: str, change: Change) -> None:
+    def update(self, path: str, change: Change) -> None:
         """Tried again when somebody else was faster."""
-        with self.errors("write", path):
+        with self.translate_errors("write", path):
             while not self._changed(path, change):
                 pass
 
@@ -93,7 +93,7 @@ class Bucket(Store):
         _unbroken(partial(self._copy, staged, final))
 
     def _copy(self, staged: str, final: str) -> None:
-        with self.errors("write", final):
+        with self.translate_errors("write", final):
             try:
                 self._store.copy(staged, final)
             except FileNotFoundError:  # the stage is being removed, so an earlier try has
@@ -119,7 +119,7 @@ class Bucket(Store):
             _unbroken(partial(self._delete, given))
 
     def _delete(self, paths: list[str]) -> None:
-        with self.errors("delete", paths[0]):
+        with self.translate_errors("delete", paths[0]):
             self._store.delete(paths)
 
     def names(self, prefix: str) -> tuple[list[str], list[str]]:
@@ -152,7 +152,7 @@ class Bucket(Store):
 
     fsync_with_parents = fsync
 
-    def prune(self, folder: str) -> None:
+    def remove_folder(self, folder: str) -> None:
         """A bucket has no folders."""
 
 

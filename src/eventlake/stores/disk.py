@@ -51,20 +51,20 @@ class Disk(Store):
             yield file.read_buffer(size)
 
     def open(self, path: str) -> pa.NativeFile:
-        with self.errors("read", path):
+        with self.translate_errors("read", path):
             return pa.memory_map(str(Path(self.root) / path))
 
     @contextmanager
-    def writing(self, path: str) -> Iterator[pa.NativeFile]:
+    def open_staged(self, path: str) -> Iterator[pa.NativeFile]:
         """Writes in place: the name must be one that nobody knows yet."""
-        with self.errors("write", path), self._new_file(f"{self.root}/{path}") as file:
+        with self.translate_errors("write", path), self._new_file(f"{self.root}/{path}") as file:
             yield file
 
     @contextmanager
     def write_durably(self, path: str) -> Iterator[pa.NativeFile]:
         place = PurePosixPath(path)
         part = str(place.with_name(f".{place.name}.part"))  # which a later try writes over
-        with self.writing(part) as file:
+        with self.open_staged(part) as file:
             yield file
         self.fsync(part)
         self.publish(part, path)
@@ -77,10 +77,10 @@ class Disk(Store):
             Path(place).parent.mkdir(parents=True, exist_ok=True)
             return pa.OSFile(place, "wb")
 
-    def change(self, path: str, change: Change) -> None:
+    def update(self, path: str, change: Change) -> None:
         place = f"{self.root}/{path}"
         lock = f"{place.rpartition('/')[0]}/.lock"
-        with self.errors("write", path), self._new_file(lock) as held:
+        with self.translate_errors("write", path), self._new_file(lock) as held:
             fcntl.flock(held.fileno(), fcntl.LOCK_EX)  # a process that dies lets go
             # A half that is there has a dead writer: only who has the lock writes here.
             Path(f"{place}#1").unlink(missing_ok=True)
@@ -89,7 +89,7 @@ class Disk(Store):
                 self._store.put(path, data)
 
     def names_after(self, folder: str, name: str) -> list[str]:
-        with self.errors("list", folder):
+        with self.translate_errors("list", folder):
             try:
                 names = os.listdir(f"{self.root}/{folder}")  # noqa: PTH208 - ten times as fast
             except FileNotFoundError:
@@ -97,7 +97,7 @@ class Disk(Store):
         return sorted(other for other in names if other > name)
 
     def publish(self, staged: str, final: str) -> None:
-        with self.errors("move", staged):
+        with self.translate_errors("move", staged):
             try:
                 self._store.rename(staged, final)
             except FileNotFoundError:
@@ -105,14 +105,14 @@ class Disk(Store):
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
-            with self.errors("delete", path):
+            with self.translate_errors("delete", path):
                 try:
                     self._store.delete(path)
                 except FileNotFoundError:
                     continue
 
     def fsync(self, path: str) -> None:
-        with self.errors("write", path):
+        with self.translate_errors("write", path):
             file = os.open(Path(self.root) / path, os.O_RDONLY)
             try:
                 os.fsync(file)
@@ -123,7 +123,7 @@ class Disk(Store):
         for name in (path, *map(str, PurePosixPath(path).parents)):
             self.fsync(name)
 
-    def prune(self, folder: str) -> None:
+    def remove_folder(self, folder: str) -> None:
         shutil.rmtree(Path(self.root) / folder, ignore_errors=True)
 
 

@@ -55,20 +55,20 @@ class Store:
         """Parts of objects, in the order that they are asked for."""
         raise NotImplementedError
 
-    def writing(self, path: str) -> AbstractContextManager[pa.NativeFile]:
+    def open_staged(self, path: str) -> AbstractContextManager[pa.NativeFile]:
         """A file to write piece by piece, under a name that nobody knows before it is done."""
         raise NotImplementedError
 
     def write_staged(self, path: str, data: pa.Buffer) -> None:
         """Put an object under a name that nobody knows before it is done."""
-        with self.writing(path) as file:
+        with self.open_staged(path) as file:
             file.write(data)
 
     def write_durably(self, path: str) -> AbstractContextManager[pa.NativeFile]:
         """A file to write piece by piece that has its name only when it is whole, and lasts."""
         raise NotImplementedError
 
-    def change(self, path: str, change: Change) -> None:
+    def update(self, path: str, change: Change) -> None:
         """Put what a function makes of an object, or of None, with nobody in between.
 
         When it makes None, the object stays as it is.
@@ -92,35 +92,35 @@ class Store:
         """Make an object outlive a loss of power, and the folders that name it."""
         raise NotImplementedError
 
-    def prune(self, folder: str) -> None:
+    def remove_folder(self, folder: str) -> None:
         """Remove the shell of a folder, and halves of objects in it, which a bucket never has."""
         raise NotImplementedError
 
     # What obstore does for both
 
     def read(self, path: str) -> bytes:
-        with self.errors("read", path):
+        with self.translate_errors("read", path):
             return bytes(self._store.get(path).bytes())
 
-    def pieces(self, path: str) -> Iterator[bytes]:
+    def stream(self, path: str) -> Iterator[bytes]:
         """An object piece by piece, however large it is."""
-        with self.errors("read", path):
+        with self.translate_errors("read", path):
             for piece in self._store.get(path).stream(min_chunk_size=PIECE):
                 yield bytes(piece)
 
     def read_range(self, path: str, start: int, size: int) -> pa.Buffer:
         """A part of an object."""
-        with self.errors("read", path):
+        with self.translate_errors("read", path):
             return pa.py_buffer(self._store.get_range(path, start=start, length=size))
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         """Put an object in place, whole or not at all."""
-        with self.errors("write", path):
+        with self.translate_errors("write", path):
             self._store.put(path, memoryview(data).cast("B"))
 
     def create(self, path: str, data: bytes) -> bool:
         """Put an object if there is none of that name; False if there is."""
-        with self.errors("write", path):
+        with self.translate_errors("write", path):
             try:
                 self._store.put(path, data, mode="create")
             except exceptions.AlreadyExistsError:
@@ -129,7 +129,7 @@ class Store:
 
     def find(self, path: str) -> Object | None:
         """What is known of an object, or None."""
-        with self.errors("read", path):
+        with self.translate_errors("read", path):
             try:
                 return _object(self._store.head(path))
             except FileNotFoundError:
@@ -140,13 +140,13 @@ class Store:
 
     def objects(self, prefix: str, after: str = "") -> Iterator[Object]:
         """Every object below a prefix, or those that come after one."""
-        with self.errors("list", prefix):
+        with self.translate_errors("list", prefix):
             for page in self._store.list(prefix, offset=after or None):
                 yield from map(_object, page)
 
     def names(self, prefix: str) -> tuple[list[str], list[str]]:
         """The folders and the objects right below a prefix, by their last name, in order."""
-        with self.errors("list", prefix):
+        with self.translate_errors("list", prefix):
             found = self._store.list_with_delimiter(prefix)
         folders = (path.rstrip("/") for path in found["common_prefixes"])
         objects = (entry["path"] for entry in found["objects"])
@@ -157,7 +157,7 @@ class Store:
         return [other for other in self.names(folder)[1] if other > name]
 
     @contextmanager
-    def errors(self, verb: str, path: str) -> Iterator[None]:
+    def translate_errors(self, verb: str, path: str) -> Iterator[None]:
         """A store's refusals in our words; the cause is kept."""
         try:
             yield
