@@ -29,7 +29,7 @@ from eventlake.inputs import (
     without_logs,
 )
 from eventlake.lake import Lake as Parts
-from eventlake.lakes import open_cluster, open_parts, open_store
+from eventlake.lakes import open_job_runner, open_parts, open_store
 from eventlake.ledger import Ledger, find_source, known_sources, sources
 from eventlake.ledger.files import LiveFile
 from eventlake.model import report
@@ -93,7 +93,7 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
     """Land the events of raw logs that were not loaded before: here, or on the lake's cluster."""
     progress = progress or NoProgress()
     parts = open_parts(lake, make=True)
-    cluster = open_cluster(lake, parts.store, temporary=temporary_cluster)
+    cluster = open_job_runner(lake, parts.store, temporary=temporary_cluster)
     settings = settings.of_workspace(parts.workspace)
     ledger = Ledger(parts.store, settings.folder)
     progress.step("plan", 0, 1, 0)

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings
-from eventlake.lakes import cluster_steps, given_settings, open_parts, open_store
+from eventlake.lakes import cluster_checks, open_parts, open_store, resolve_settings
 from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.lake import LakeSettings
@@ -68,7 +68,7 @@ class Probe:
 
     @cached_property
     def settings(self) -> LakeSettings:
-        return given_settings(self.lake)
+        return resolve_settings(self.lake)
 
     @cached_property
     def store(self) -> Store:
@@ -172,7 +172,7 @@ class Probe:
 
     def try_cluster(self) -> None:
         """Each step of it needs the one before."""
-        for what, how in cluster_steps(self.settings):
+        for what, how in cluster_checks(self.settings):
             if not self.tried(what, how):
                 return
 

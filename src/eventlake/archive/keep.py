@@ -129,7 +129,7 @@ def _archived(store: Store, path: str, origin: tuple[str, str]) -> Input:
     if found is None:
         raise InvalidSettings(f"{path} has gone from the lake since it was written")
     uri = lake_address(path)
-    mark = fingerprint(uri, found.size, found.mark)
+    mark = fingerprint(uri, found.size, found.etag)
     return Input(uri=uri, fingerprint=mark, size=found.size, origin=origin)
 
 

@@ -80,9 +80,9 @@ def sample(
     They are written as gzip files of JSON lines. Equal options give identical files.
     """
     from eventlake.sample import make_sample
-    from eventlake.stores.paths import given_path
+    from eventlake.stores.paths import parse_path
 
-    spec, folder, done = options.spec(), given_path(out, "out"), 0
+    spec, folder, done = options.spec(), parse_path(out, "out"), 0
     with progress(quiet) as steps:
 
         def wrote(events: int) -> None:

@@ -22,9 +22,9 @@ from eventlake.model.lake import (
 )
 from eventlake.ports import JobRunner
 from eventlake.stores import Store
-from eventlake.stores.paths import file_status, given_path
+from eventlake.stores.paths import file_status, parse_path
 
-__all__ = ["cluster_steps", "given_settings", "open_cluster", "open_parts", "open_store"]
+__all__ = ["cluster_checks", "open_job_runner", "open_parts", "open_store", "resolve_settings"]
 
 
 class Kind(NamedTuple):
@@ -43,32 +43,32 @@ KNOWN: Mapping[type, Kind] = {
 
 def open_parts(lake: str | Path | LakeSettings, *, make: bool = False) -> Lake:
     """Everything that a run needs of a lake; only who lands events may make one on disk."""
-    settings = given_settings(lake)
+    settings = resolve_settings(lake)
     parts: Lake = _module(settings).lake(settings, open_store(settings, make=make))
     return parts
 
 
 def open_store(lake: str | Path | LakeSettings, *, make: bool = False) -> Store:
     """A lake's root alone."""
-    settings = given_settings(lake)
+    settings = resolve_settings(lake)
     store: Store = _module(settings).store(settings, make=make)
     return store
 
 
-def open_cluster(
+def open_job_runner(
     lake: str | Path | LakeSettings, store: Store, *, temporary: bool
 ) -> AbstractContextManager[JobRunner] | None:
     """Where a lake's runs are, ready when it is entered; None when they are here."""
-    settings = given_settings(lake)
+    settings = resolve_settings(lake)
     found: AbstractContextManager[JobRunner] | None = _module(settings).cluster(
         settings, store, temporary=temporary
     )
     return found
 
 
-def cluster_steps(settings: LakeSettings) -> Iterable[tuple[str, Callable[[], str]]]:
+def cluster_checks(settings: LakeSettings) -> Iterable[tuple[str, Callable[[], str]]]:
     """What a run asks of the lake's cluster, each to be tried, none when runs are here."""
-    steps: Iterable[tuple[str, Callable[[], str]]] = _module(settings).cluster_steps(settings)
+    steps: Iterable[tuple[str, Callable[[], str]]] = _module(settings).cluster_checks(settings)
     return steps
 
 
@@ -85,13 +85,13 @@ def _module(settings: LakeSettings) -> Any:
         ) from problem
 
 
-def given_settings(lake: str | Path | LakeSettings) -> LakeSettings:
+def resolve_settings(lake: str | Path | LakeSettings) -> LakeSettings:
     """The settings that a folder, an address or a file of settings stands for."""
     if isinstance(lake, LakeSettings):
         return lake
     if "://" in str(lake):
         return _address(str(lake))
-    path = given_path(str(lake), "lake")
+    path = parse_path(str(lake), "lake")
     status = file_status(path)
     if path.suffix == ".toml" and not (status and stat.S_ISDIR(status.st_mode)):
         return _file(path)
@@ -101,7 +101,7 @@ def given_settings(lake: str | Path | LakeSettings) -> LakeSettings:
 def _address(lake: str) -> LakeSettings:
     given = urlsplit(lake)
     if given.scheme == "file":
-        return lake_settings({"path": str(given_path(lake, "lake"))})
+        return lake_settings({"path": str(parse_path(lake, "lake"))})
     if given.scheme not in _WHOLE:
         raise InvalidSettings(
             f"lake is {lake!r}: give a folder, s3://bucket, {CONTAINER}, or a file of settings "
@@ -155,4 +155,4 @@ def _from(folder: Path, settings: LakeSettings) -> dict[str, str]:
     """Paths in a file of settings, as seen from where the file lies."""
     names = ("path", "credentials_file")
     given = {name: getattr(settings, name, "") for name in names}
-    return {name: str(folder / given_path(v, name)) for name, v in given.items() if v}
+    return {name: str(folder / parse_path(v, name)) for name, v in given.items() if v}

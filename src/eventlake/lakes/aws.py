@@ -63,7 +63,7 @@ def cluster(
     return None
 
 
-def cluster_steps(settings: AwsSettings) -> Iterator[tuple[str, Callable[[], str]]]:
+def cluster_checks(settings: AwsSettings) -> Iterator[tuple[str, Callable[[], str]]]:
     if settings.emr_cluster_id:
         yield from try_cluster(access(settings), settings.emr_cluster_id)
 

@@ -23,7 +23,7 @@ def cluster(_: AzureSettings, __: Store, *, temporary: bool) -> None:
         raise InvalidSettings("a temporary cluster is for a lake on AWS, and this one is in ADLS")
 
 
-def cluster_steps(_: AzureSettings) -> tuple[()]:
+def cluster_checks(_: AzureSettings) -> tuple[()]:
     return ()
 
 

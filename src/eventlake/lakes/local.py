@@ -10,7 +10,7 @@ from eventlake.formats.parquet import ParquetFormat
 from eventlake.lake import Lake
 from eventlake.model.lake import LocalSettings
 from eventlake.stores import Disk, Store
-from eventlake.stores.paths import file_status, given_path
+from eventlake.stores.paths import file_status, parse_path
 
 
 def lake(_: LocalSettings, store: Store) -> Lake:
@@ -23,13 +23,13 @@ def cluster(_: LocalSettings, __: Store, *, temporary: bool) -> None:
         raise InvalidSettings("a temporary cluster is for a lake on AWS, and this one is on disk")
 
 
-def cluster_steps(_: LocalSettings) -> tuple[()]:
+def cluster_checks(_: LocalSettings) -> tuple[()]:
     return ()
 
 
 def store(settings: LocalSettings, *, make: bool) -> Store:
     given = settings.path
-    path = given_path(given, "lake")
+    path = parse_path(given, "lake")
     if file_status(path) is None:
         _check_way(path, given)
     root = path.resolve()  # `x/../lake` is a lake also where there is no x

@@ -20,7 +20,7 @@ from eventlake.kernels.route import LINE_BITS, Event, Pile, Rejected, Router, Ru
 from eventlake.model.naming import Call
 from eventlake.pipeline.chunks import Chunks, ReadJob, ReadResult, Spill
 from eventlake.stores import Range
-from eventlake.stores.ranges import windows
+from eventlake.stores.ranges import batch_by_size
 
 PILE = 24 << 20
 """Bytes of one table's lines that are parsed at once."""
@@ -131,7 +131,7 @@ def gather_task(job: GatherJob, number: int) -> bytes:
     spills = job.tasks[number]
     ranges = [Range(spill.object, spill.offset, spill.size) for spill in spills]
     data = job.read.store.read_ranges(ranges)
-    for batch in windows(spills, PILE):
+    for batch in batch_by_size(spills, PILE):
         chunks.add(list(_piles(batch, data)))
     return msgspec.json.encode(chunks.done())
 

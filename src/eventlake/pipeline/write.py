@@ -24,7 +24,7 @@ from eventlake.model.schema import TableSchema
 from eventlake.pipeline.chunks import QUARANTINE, ChunkMeta
 from eventlake.pipeline.evolve import Growth
 from eventlake.stores import Store
-from eventlake.stores.ranges import windows
+from eventlake.stores.ranges import batch_by_size
 
 UNIT = 200 << 20
 """Bytes of chunks that make a file; Parquet takes about as much as they do."""
@@ -176,7 +176,7 @@ def write_task(job: WriteJob, number: int) -> bytes:
     data = job.store.read_ranges([chunk.range for one in slices for chunk in one.chunks])
     with ThreadPoolExecutor(AT_ONCE) as pool:
         files = _Files(job, Left(job.store, pool))
-        for some in windows(slices, AT_A_TIME):
+        for some in batch_by_size(slices, AT_A_TIME):
             landed = [(one.unit, rows) for one in some if (rows := _landed(one, data))]
             for unit, rows in landed:
                 files.add(unit, rows.table)

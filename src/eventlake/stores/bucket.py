@@ -17,7 +17,7 @@ import pyarrow as pa
 from obstore import exceptions
 
 from eventlake.errors import Unavailable
-from eventlake.stores.ranges import Range, RangeFile, merged, windows
+from eventlake.stores.ranges import Range, RangeFile, batch_by_size, merge_ranges
 from eventlake.stores.store import PIECE, Change, Object, Store
 
 RETRIES: Any = {"max_retries": 12, "retry_timeout": timedelta(minutes=4)}
@@ -106,7 +106,7 @@ class Bucket(Store):
         """Neighbours in one request, and the next ones on their way before they are asked for."""
         with ThreadPoolExecutor(AHEAD) as pool:
             coming: deque[_Window] = deque()
-            for window in windows(ranges, WINDOW):
+            for window in batch_by_size(ranges, WINDOW):
                 coming.append(_Window(self, pool, window))
                 if len(coming) > 1:
                     yield from coming.popleft().parts()
@@ -160,7 +160,7 @@ class _Window:
     """Some parts of objects, on their way."""
 
     def __init__(self, store: Bucket, pool: ThreadPoolExecutor, ranges: list[Range]) -> None:
-        self._ranges, self._within = ranges, merged(ranges, GAP)
+        self._ranges, self._within = ranges, merge_ranges(ranges, GAP)
         wholes = dict.fromkeys(self._within.values())
         self._coming = {whole: pool.submit(store.read_range, *whole) for whole in wholes}
 

@@ -8,7 +8,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from eventlake.errors import InsufficientPermissions, InvalidSettings
 
 
-def given_path(text: str, setting: str = "") -> Path:
+def parse_path(text: str, setting: str = "") -> Path:
     """The path that a user means by a path or a `file:///` address, as the value of a setting."""
     told = f"{setting} is {text!r}" if setting else repr(text)
     path = _addressed_path(text, told) if text.startswith("file://") else text

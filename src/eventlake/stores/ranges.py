@@ -30,7 +30,7 @@ class Sized(Protocol):
 T = TypeVar("T", bound=Sized)
 
 
-def windows(things: Iterable[T], most: int) -> Iterator[list[T]]:
+def batch_by_size(things: Iterable[T], most: int) -> Iterator[list[T]]:
     """Things in their order, as many at a time as make so many bytes, at least one."""
     window: list[T] = []
     held = 0
@@ -44,7 +44,7 @@ def windows(things: Iterable[T], most: int) -> Iterator[list[T]]:
         yield window
 
 
-def merged(ranges: Sequence[Range], gap: int) -> dict[Range, Range]:
+def merge_ranges(ranges: Sequence[Range], gap: int) -> dict[Range, Range]:
     """For each range the larger one that it is read with: its neighbours, and what is between."""
     found: dict[Range, Range] = {}
     together: list[Range] = []

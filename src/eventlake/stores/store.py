@@ -24,7 +24,7 @@ class Object(NamedTuple):
     path: str
     size: int
     modified: datetime
-    mark: str
+    etag: str
     """Changes when the object does."""
 
 
@@ -177,8 +177,8 @@ class Store:
 
 
 def _object(entry: Any) -> Object:
-    mark = (entry["e_tag"] or "").strip('"')  # which a listing of Azure leaves out
-    return Object(entry["path"], entry["size"], entry["last_modified"], mark)
+    etag = (entry["e_tag"] or "").strip('"')  # which a listing of Azure leaves out
+    return Object(entry["path"], entry["size"], entry["last_modified"], etag)
 
 
 def _last(paths: Iterable[str]) -> list[str]:
