@@ -53,7 +53,7 @@ from eventlake.pipeline.submit import submit
 from eventlake.pipeline.sync import Run
 from eventlake.pipeline.sync import sync as run_sync
 from eventlake.ports import JobRunner, NoProgress, Progress
-from eventlake.query import QueryTable, mentioned, run_query, run_spark_query
+from eventlake.query import QueryTable, run_query, run_spark_query, select_mentioned
 from eventlake.reports import read_reports, report_files
 from eventlake.runners.local import LocalSpark, log_path
 from eventlake.stores import Store
@@ -332,7 +332,7 @@ class Lake:
             partition_columns=report.PARTITIONS,
             files=[],
         )
-        if mentioned([reports], sql):
+        if select_mentioned([reports], sql):
             reports = replace(reports, files=report_files(self.parts.store, scratch))
         return [*tables, reports]
 

@@ -17,7 +17,7 @@ from unittest.mock import patch
 import eventlake.api
 import eventlake.job
 from eventlake.api import LoadResult
-from eventlake.job import Wanted
+from eventlake.job import CancellationCheck
 from eventlake.ledger import lease_path
 from eventlake.model.lake import AwsSettings
 from eventlake.model.settings import SourceSettings
@@ -122,16 +122,16 @@ def run_step(
 
 def _job(arguments: list[str], env: dict[str, str], told: Path, watch: Progress) -> None:
     os.environ.update(env)
-    own = Wanted.step
+    own = CancellationCheck.step
 
-    def step(self: Wanted, stage: str, done: int, total: int, rows: int) -> None:
+    def step(self: CancellationCheck, stage: str, done: int, total: int, rows: int) -> None:
         if stage != self.stage:
             watch.step(stage, done, total, rows)
         own(self, stage, done, total, rows)
 
     with (
         patch.object(eventlake.job, "SubmittedSpark", lakes.Inline),
-        patch.object(Wanted, "step", step),
+        patch.object(CancellationCheck, "step", step),
         told.open("w") as words,
         patch("sys.stderr", words),
     ):

@@ -176,7 +176,7 @@ def test_what_is_known_of_an_object(store: Store) -> None:
     store.write("a/b", b"two")
     second = store.find("a/b")
     assert second is not None
-    assert second.mark != first.mark
+    assert second.etag != first.etag
 
 
 def test_a_change_is_made_of_what_is_there(store: Store) -> None:

@@ -327,7 +327,7 @@ def test_no_java_is_one_sentence(shop: Shop, tmp_path: Path, home: str) -> None:
     ran = command(
         "load", shop.raw, "--source", "web", "--lake", lake, env=without_java(tmp_path, **changes)
     )
-    fails(ran, 2, r"^error: Spark needs Java, and there is none here: install Java 17 or newer")
+    fails(ran, 2, r"^error: Spark needs Java, and none was found: install Java 17 or newer")
     assert not [*lake.rglob("*.json")]
 
 

@@ -39,7 +39,7 @@ def test_spark_answers_for_the_same_names(spark: SparkSession, orders: QueryTabl
         ("select cast('a' as int)", "cannot be cast"),
         ("select array(1)[5]", "out of bounds"),
         ("select " + "(" * 3000 + "1" + ")" * 3000, "StackOverflowError"),
-        ("select * from web.ordrs", "Nearest in the lake: web.orders"),
+        ("select * from web.ordrs", "Did you mean: web.orders"),
         ("select '\udcff'", "not valid UTF-8"),
     ],
 )

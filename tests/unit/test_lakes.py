@@ -29,13 +29,13 @@ def test_a_lake_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ("gs://bucket", "lake is 'gs://bucket': give a folder, s3://bucket, abfss://container@a"),
         (
             "abfss://lake@account.dfs.core.windows.net/lake",
-            "a lake is a whole container, abfss://lake@account.dfs.core.windows.net; it keeps to",
+            "a lake is a whole container, abfss://lake@account.dfs.core.windows.net; it uses only",
         ),
         ("abfss://lake", "lake is 'abfss://lake': a container's address is abfss://container@acc"),
         ("abfss://lake@account.example.com", "a container's address is abfss://container@account"),
         ("abfss://lake@Account.dfs.core.windows.net", "storage_account is 'Account': it should"),
         ("a-file", "lake is '.*a-file': it is a file, and a lake is a folder"),
-        ("nowhere", "lake is '.*nowhere': there is no such folder"),
+        ("nowhere", "lake is '.*nowhere': no such folder"),
     ],
 )
 def test_what_is_no_lake(lake: str, message: str, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_lake_in_adls_has_no_cluster() -> None:
     store = open_store(settings)
     assert open_job_runner(settings, store, temporary=False) is None
     assert list(cluster_checks(settings)) == []
-    with pytest.raises(InvalidSettings, match="a temporary cluster is for a lake on AWS"):
+    with pytest.raises(InvalidSettings, match="a temporary cluster needs a lake on AWS"):
         open_job_runner(settings, store, temporary=True)
 
 
@@ -174,7 +174,7 @@ def test_a_folder_may_end_in_toml(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("\na = =", r"aws.toml is no TOML: .*line 2"),
+        ("\na = =", r"aws.toml is not valid TOML: .*line 2"),
         ("", "aws.toml: the lake's settings do not tell its kind: one of path .local., s3_bucket"),
         (
             's3_bucket = "B"\naws_region = "eu-west-1"',
@@ -190,7 +190,7 @@ def test_a_file_that_is_wrong(file: Path, text: str, message: str) -> None:
 
 
 def test_a_file_that_is_not_there(file: Path) -> None:
-    with pytest.raises(InvalidSettings, match=r"lake is '.*aws.toml': there is no such file"):
+    with pytest.raises(InvalidSettings, match=r"lake is '.*aws.toml': no such file"):
         resolve_settings(file)
 
 

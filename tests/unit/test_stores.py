@@ -35,9 +35,13 @@ def test_a_folder_is_pruned_with_halves_of_objects_and_others_stay(store: Store)
         (
             PermissionError(13, "no"),
             InsufficientPermissions,
-            "may not read x: grant that and run again",
+            "no permission to read x: grant it and run again",
         ),
-        (exceptions.PermissionDeniedError("no"), InsufficientPermissions, "may not read x"),
+        (
+            exceptions.PermissionDeniedError("no"),
+            InsufficientPermissions,
+            "no permission to read x",
+        ),
         (FileNotFoundError("x"), InvalidSettings, "cannot read x: it does not exist"),
         (OSError(28, "No space left on device"), Unavailable, "could not read x: .*No space left"),
         (exceptions.GenericError("boom\nand more"), Unavailable, "could not read x: boom$"),
@@ -64,7 +68,7 @@ def test_a_folder_that_may_not_be_written(store: Store) -> None:
     store.write("a/b", b"")
     (root / "a").chmod(0o500)
     try:
-        with pytest.raises(InsufficientPermissions, match="may not write a/c"):
+        with pytest.raises(InsufficientPermissions, match="no permission to write a/c"):
             store.write("a/c", b"")
     finally:
         (root / "a").chmod(0o700)

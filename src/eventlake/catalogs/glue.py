@@ -12,7 +12,7 @@ from typing import Any
 from botocore import xform_name
 from botocore.exceptions import ClientError
 
-from eventlake.aws import Access, aws_errors, code
+from eventlake.aws import Access, aws_errors, error_code
 from eventlake.catalogs.glue_projection import ENABLED, projection
 from eventlake.catalogs.glue_tables import (
     Shape,
@@ -314,11 +314,11 @@ class GlueCatalog:
             try:
                 return call(**self._catalog, **given)
             except ClientError as problem:
-                if code(problem) == CHANGED:
+                if error_code(problem) == CHANGED:
                     raise _Changed(
                         f"others keep changing {resource} in Glue: {problem}"
                     ) from problem
-                if code(problem) != accept:
+                if error_code(problem) != accept:
                     raise
                 return None
 
@@ -332,7 +332,7 @@ class GlueCatalog:
                 for page in pages.paginate(**self._catalog, **given):
                     yield from page.get(field, ())
             except ClientError as problem:
-                if code(problem) != MISSING:
+                if error_code(problem) != MISSING:
                     raise
 
     def _errors(self, action: str, resource: str) -> AbstractContextManager[None]:

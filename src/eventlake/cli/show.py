@@ -113,9 +113,9 @@ def adopted(found: "Adopted") -> None:
 
 def checks(found: "Sequence[Check]") -> None:
     """What was tried, one line each."""
-    width = max(len(one.what) for one in found)
+    width = max(len(one.name) for one in found)
     for one in found:
-        write(f"{'ok  ' if one.ok else 'FAIL'}  {one.what:<{width}}  {one.said}")
+        write(f"{'ok  ' if one.ok else 'FAIL'}  {one.name:<{width}}  {one.detail}")
     failed = sum(not one.ok for one in found)
     write(f"{failed} of {len(found)} failed" if failed else f"all {len(found)} well")
 

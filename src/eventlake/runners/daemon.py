@@ -1,4 +1,4 @@
-"""Spark's daemon of Python workers, with what the tasks need imported before it forks them."""
+"""Spark's Python worker daemon, which imports what tasks need before it forks workers."""
 
 import gc
 
@@ -6,9 +6,9 @@ from pyspark import daemon
 
 import eventlake.pipeline.dedupe
 import eventlake.pipeline.read
-import eventlake.pipeline.write  # noqa: F401 - workers find these ready
+import eventlake.pipeline.write  # noqa: F401 - imported for the workers
 
 if __name__ == "__main__":
-    # After every task Spark has a worker look through all its objects for cycles.
+    # Workers run a full gc after every task: keep these modules out of it.
     gc.freeze()
     daemon.manager()

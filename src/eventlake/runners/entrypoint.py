@@ -1,6 +1,6 @@
-"""What a cluster starts: EventLake's job, once it is clear that the packed code can run here.
+"""The script that a cluster starts: checks that the packed code fits, then runs EventLake's job.
 
-This file goes to the cluster as it is, and may meet a Python that is older than EventLake's own.
+This file is uploaded alone and must also run on a Python older than EventLake supports.
 """
 
 import platform
@@ -8,26 +8,26 @@ import sys
 from importlib import import_module
 
 
-def tag() -> str:
-    """The Python and the machine that compiled packages are made for."""
+def platform_tag() -> str:
+    """The Python version, system and machine that compiled packages depend on."""
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     return f"{version}-{sys.platform}-{platform.machine()}"
 
 
-def mismatch(packed: str, here: str) -> str:
-    """What is wrong with code that was packed for one place and runs in another, if it is."""
+def explain_mismatch(packed: str, here: str) -> str:
+    """An error if code packed for one platform tag runs on another, else empty."""
     if packed == here:
         return ""
-    wanted, found = (name.replace("-", " on ", 1) for name in (packed, here))
+    expected, actual = (name.replace("-", " on ", 1) for name in (packed, here))
     return (
-        f"error: EventLake was packed for Python {wanted}, and this is Python {found}: let the "
-        "setting emr_python name a Python of that version, or pack on a machine of this kind"
+        f"error: EventLake was packed for Python {expected}, and this is Python {actual}: set "
+        "emr_python to a Python of that version, or submit from a machine like this one"
     )
 
 
 if __name__ == "__main__":
-    problem = mismatch(sys.argv[1], tag())
+    problem = explain_mismatch(sys.argv[1], platform_tag())
     if problem:
         sys.exit(problem)
-    # Only by now is it sure that the packed code can be imported.
+    # Imported last: only now it is known that the packed code can be imported.
     sys.exit(import_module("eventlake.job").main(sys.argv[2:]))

@@ -1,4 +1,4 @@
-"""What Spark is told when a job goes to a cluster, and the session that the job finds there."""
+"""Arguments of spark-submit for a job on a cluster, and the job's session there."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ CONF: Mapping[str, str] = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "eventlake.runners.daemon",
-    # The work is done by Python beside the JVM, and a container that takes more than it asked for
-    # is killed: so most of it is asked for as overhead.
+    # Python does the work outside the JVM, and containers that exceed their memory are killed:
+    # request most of the memory as overhead.
     "spark.driver.memory": "2g",
     "spark.driver.memoryOverhead": "4g",
     "spark.executor.cores": "2",
@@ -27,11 +27,11 @@ CONF: Mapping[str, str] = {
     "spark.executor.memoryOverhead": "5g",
 }
 PARALLELISM = 16
-"""When the cluster does not say how large it is; beyond this, tasks are sized by bytes."""
+"""Used when the settings do not give the cluster's size."""
 
 
-def conf(code: Code, python: str, driver_env: str) -> dict[str, str]:
-    """Spark's settings for a job; `driver_env` is what a driver's variables are named by there."""
+def spark_conf(code: Code, python: str, driver_env: str) -> dict[str, str]:
+    """Spark settings for a job; `driver_env` is the prefix of settings for driver variables."""
     return {
         **CONF,
         "spark.pyspark.python": python or f"python{code.tag.partition('-')[0]}",
@@ -40,37 +40,37 @@ def conf(code: Code, python: str, driver_env: str) -> dict[str, str]:
     }
 
 
-def conf_arguments(given: Mapping[str, str]) -> list[str]:
-    return [word for name, value in given.items() for word in ("--conf", f"{name}={value}")]
+def conf_arguments(conf: Mapping[str, str]) -> list[str]:
+    return [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
 
 
 def job_arguments(code: Code, settings: AwsSettings, job: str) -> list[str]:
-    """What main.py is told. Words instead of JSON: YARN's shell would have quotes and braces.
+    """Arguments of entrypoint.py. Not JSON: YARN's shell would change quotes and braces.
 
-    Who calls AWS on the cluster is the cluster's own affair, so nothing secret is among them.
+    They have no secrets and no credentials: jobs use the cluster's role.
     """
-    told = settings.model_copy(update={"profile": "", "credentials_file": ""})
-    given = told.model_dump(mode="json", exclude_defaults=True)
-    return [code.tag, job, *(f"{name}={value}" for name, value in given.items())]
+    shared = settings.model_copy(update={"profile": "", "credentials_file": ""})
+    values = shared.model_dump(mode="json", exclude_defaults=True)
+    return [code.tag, job, *(f"{name}={value}" for name, value in values.items())]
 
 
 @dataclass(frozen=True)
 class SubmittedSpark:
-    """Runs in the Spark application that a cluster has started."""
+    """Provides the session of the Spark application that the cluster has started."""
 
     def session(self) -> "SparkSession":
-        # Nothing else here needs a second to load.
+        # Imported here because it takes a second.
         from pyspark.sql import SparkSession  # noqa: PLC0415
 
         return SparkSession.builder.getOrCreate()
 
     @property
     def parallelism(self) -> int:
-        told = self.session().conf
+        conf = self.session().conf
         names = ("spark.default.parallelism", "spark.executor.instances", "spark.executor.cores")
-        return parallelism(*(int(told.get(name, "0") or 0) for name in names))
+        return parallelism(*(int(conf.get(name, "0") or 0) for name in names))
 
 
-def parallelism(told: int, executors: int, cores: int) -> int:
-    """How many tasks run at a time, as far as an application's settings say."""
-    return told or executors * cores or PARALLELISM
+def parallelism(default: int, executors: int, cores: int) -> int:
+    """Number of tasks at a time by an application's settings, each of which may be 0 (unset)."""
+    return default or executors * cores or PARALLELISM

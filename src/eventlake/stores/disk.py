@@ -18,7 +18,7 @@ from eventlake.stores.ranges import Range
 from eventlake.stores.store import Change, Store
 
 MAX_OPEN_FILES = 64
-"""Files that a task keeps open while it reads parts of them."""
+"""Files that `read_ranges` keeps open."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Disk(Store):
 
     @cached_property
     def _store(self) -> Any:
-        # Empty folders go with the last object in them, as they do in a bucket.
+        # Remove a folder with its last object, as in a bucket.
         return LocalStore(self.root, mkdir=True, automatic_cleanup=True)
 
     def __getstate__(self) -> dict[str, str]:
@@ -43,10 +43,10 @@ class Disk(Store):
         return LocalFileSystem(), self.root
 
     def read_ranges(self, ranges: Iterable[Range]) -> Iterator[pa.Buffer]:
-        """Without a copy; an object is opened once for the many of its parts that are near."""
-        opened = lru_cache(MAX_OPEN_FILES)(self.open)
+        """Memory-map each file once for successive ranges."""
+        open_file = lru_cache(MAX_OPEN_FILES)(self.open)
         for path, start, size in ranges:
-            file = opened(path)
+            file = open_file(path)
             file.seek(start)
             yield file.read_buffer(size)
 
@@ -56,35 +56,35 @@ class Disk(Store):
 
     @contextmanager
     def open_staged(self, path: str) -> Iterator[pa.NativeFile]:
-        """Writes in place: the name must be one that nobody knows yet."""
+        """Write in place: readers of `path` would see a partial file."""
         with self.translate_errors("write", path), self._new_file(f"{self.root}/{path}") as file:
             yield file
 
     @contextmanager
     def write_durably(self, path: str) -> Iterator[pa.NativeFile]:
-        place = PurePosixPath(path)
-        part = str(place.with_name(f".{place.name}.part"))  # which a later try writes over
+        final = PurePosixPath(path)
+        part = str(final.with_name(f".{final.name}.part"))  # a later try overwrites it
         with self.open_staged(part) as file:
             yield file
         self.fsync(part)
         self.publish(part, path)
         self.fsync_with_parents(path)
 
-    def _new_file(self, place: str) -> pa.NativeFile:
+    def _new_file(self, full_path: str) -> pa.NativeFile:
         try:
-            return pa.OSFile(place, "wb")
+            return pa.OSFile(full_path, "wb")
         except FileNotFoundError:  # the first in its folder
-            Path(place).parent.mkdir(parents=True, exist_ok=True)
-            return pa.OSFile(place, "wb")
+            Path(full_path).parent.mkdir(parents=True, exist_ok=True)
+            return pa.OSFile(full_path, "wb")
 
     def update(self, path: str, change: Change) -> None:
-        place = f"{self.root}/{path}"
-        lock = f"{place.rpartition('/')[0]}/.lock"
-        with self.translate_errors("write", path), self._new_file(lock) as held:
-            fcntl.flock(held.fileno(), fcntl.LOCK_EX)  # a process that dies lets go
-            # A half that is there has a dead writer: only who has the lock writes here.
-            Path(f"{place}#1").unlink(missing_ok=True)
-            data = change(_content(Path(place)))
+        full_path = f"{self.root}/{path}"
+        lock = f"{full_path.rpartition('/')[0]}/.lock"
+        with self.translate_errors("write", path), self._new_file(lock) as file:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX)  # released if the process dies
+            # A partial file is of a dead writer: only the holder of the lock writes here.
+            Path(f"{full_path}#1").unlink(missing_ok=True)
+            data = change(_read_if_exists(Path(full_path)))
             if data is not None:
                 self._store.put(path, data)
 
@@ -127,7 +127,7 @@ class Disk(Store):
         shutil.rmtree(Path(self.root) / folder, ignore_errors=True)
 
 
-def _content(file: Path) -> bytes | None:
+def _read_if_exists(file: Path) -> bytes | None:
     try:
         return file.read_bytes()
     except FileNotFoundError:

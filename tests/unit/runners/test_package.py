@@ -19,7 +19,7 @@ from eventlake.stores import Disk
 
 
 def test_the_environment_has_what_a_job_needs_and_no_spark() -> None:
-    found = package.needed()
+    found = package.required_packages()
     assert {"boto3", "botocore", "obstore", "pyarrow", "pydantic", "msgspec", "numpy"} <= {*found}
     assert not {"pyspark", "py4j", "duckdb", "eventlake", "pytest", "moto", "ruff"} & {*found}
 
@@ -59,8 +59,8 @@ def test_the_package_is_whole_and_knows_its_version() -> None:
 def test_a_packed_distribution_has_its_code_and_its_metadata(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    one = {"six": package.needed()["six"]}
-    monkeypatch.setattr(package, "needed", lambda: one)
+    one = {"six": package.required_packages()["six"]}
+    monkeypatch.setattr(package, "required_packages", lambda: one)
     packed = io.BytesIO()
     package.write_environment(packed)
     with tarfile.open(fileobj=io.BytesIO(packed.getvalue())) as found:
@@ -82,13 +82,13 @@ class Written:
 def test_code_is_put_there_once_and_again_before_it_expires(tmp_path: Path) -> None:
     store, write = Disk(str(tmp_path)), Written()
     for _ in range(2):
-        assert package._put(store, "segment-stage/code/x/entrypoint.py", write).endswith(
+        assert package._upload_if_old(store, "segment-stage/code/x/entrypoint.py", write).endswith(
             "x/entrypoint.py"
         )
     assert len(write.times) == 1
-    old = time.time() - package.FRESH.total_seconds() - 60
+    old = time.time() - package.MAX_AGE.total_seconds() - 60
     os.utime(tmp_path / "segment-stage/code/x/entrypoint.py", (old, old))
-    package._put(store, "segment-stage/code/x/entrypoint.py", write)
+    package._upload_if_old(store, "segment-stage/code/x/entrypoint.py", write)
     assert len(write.times) == 2
 
 
@@ -111,4 +111,4 @@ def test_an_old_python_can_read_what_the_cluster_starts() -> None:
 
 
 def test_code_that_fits_has_nothing_to_say() -> None:
-    assert entrypoint.mismatch(entrypoint.tag(), entrypoint.tag()) == ""
+    assert entrypoint.explain_mismatch(entrypoint.platform_tag(), entrypoint.platform_tag()) == ""
