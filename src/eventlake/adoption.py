@@ -261,7 +261,7 @@ def _table(taking: Taking, table: CatalogTable, files: Mapping[str, int]) -> Tab
     """The table as the catalog has it; standard columns that it lacks come at its end."""
     call = _call(table.name, taking.settings)
     standard = new_table(table.name, call, taking.settings.naming).columns
-    added = table.lacks(standard)
+    added = table.missing_columns(standard)
     schema = TableSchema(name=table.name, call=call, columns=table.columns + added)
     adds = tuple(
         DataFile(path=path, rows=None, bytes=size, partition=partition_of(path))

@@ -99,7 +99,7 @@ def _agrees(known: CatalogTable, wanted: CatalogTable) -> bool:
     )
     ordered = wanted.with_partitions(()).partitions
     same_partitions = known.projected or known.partitions == ordered
-    return same_place and same_partitions and not known.lacks(wanted.columns)
+    return same_place and same_partitions and not known.missing_columns(wanted.columns)
 
 
 def _drop_unknown(lake: Lake, ledger: Ledger, state: State, problems: list[str]) -> Iterator[str]:

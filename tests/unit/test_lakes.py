@@ -175,7 +175,7 @@ def test_a_folder_may_end_in_toml(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("\na = =", r"aws.toml is not valid TOML: .*line 2"),
-        ("", "aws.toml: the lake's settings do not tell its kind: one of path .local., s3_bucket"),
+        ("", "aws.toml: the kind of lake is not clear: set one of path .local., s3_bucket"),
         (
             's3_bucket = "B"\naws_region = "eu-west-1"',
             "aws.toml: s3_bucket is 'B': it should match",

@@ -1,4 +1,4 @@
-"""The base of every value that is written down: frozen, strict about names, plain JSON."""
+"""The base of every model that is stored as JSON."""
 
 from typing import Self
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class FrozenModel(BaseModel):
-    """A frozen record that goes to JSON and back unchanged."""
+    """An immutable pydantic model without extra fields; JSON round trips are exact."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

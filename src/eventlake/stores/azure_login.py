@@ -19,7 +19,7 @@ METADATA_SECONDS = 1.0
 class Login:
     """How to sign in. Pickles without secrets: each process reads them itself."""
 
-    how: AzureLogin = AzureLogin.FOUND
+    how: AzureLogin = AzureLogin.AUTO
     tenant_id: str = ""
     client_id: str = ""
     credentials_file: str = ""
@@ -27,7 +27,7 @@ class Login:
     @property
     def method(self) -> AzureLogin:
         """The `login` setting, else the first method whose credentials are set."""
-        if self.how is not AzureLogin.FOUND:
+        if self.how is not AzureLogin.AUTO:
             return self.how
         if self.tenant_id and self.client_id and self.secret("client_secret"):
             return AzureLogin.PRINCIPAL
