@@ -44,7 +44,7 @@ USES = {
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 def test_no_such_bucket(settings: AwsSettings, use: Any) -> None:
     nowhere = settings.model_copy(update={"s3_bucket": "nowhere"})
-    with pytest.raises(InvalidSettings, match="s3_bucket is 'nowhere', and there is no such"):
+    with pytest.raises(InvalidSettings, match="s3_bucket is 'nowhere', and that bucket does not"):
         use(open_lake(nowhere))
 
 

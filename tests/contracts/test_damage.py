@@ -241,7 +241,7 @@ def test_a_snapshot_that_differs_from_the_commits(
     state = json.loads(path.read_bytes())
     path.write_text(json.dumps(state | {field: change(state[field])}))
     (problem,) = check(folded).problems
-    assert problem.startswith(f"{name(folded, path)} does not agree with the commits")
+    assert problem.startswith(f"{name(folded, path)} differs from the commits")
     assert field in problem
     repair(folded)
     assert check(folded).ok

@@ -79,7 +79,7 @@ def test_logs_in_another_bucket(lake: Lake, aws: Aws) -> None:
         assert found.problems == ()
     else:
         reason = "it is in S3, and the lake is not"
-        assert problem(found) == f"s3://other-logs/1.gz cannot be re-read: {reason}"
+        assert problem(found) == f"s3://other-logs/1.gz cannot be read again: {reason}"
     assert only(found).found == 1
 
 
@@ -93,7 +93,7 @@ def test_another_bucket_that_is_out_of_reach_is_a_problem(
     bucket.commit(bucket.gz(line("a")), [Row("a")])
     with proxy.ruled(Denied("s3:GetObject", "1.gz") if there else Denied("nothing")):
         said = problem(bucket.verify())
-    assert said.startswith("s3://other-logs/1.gz cannot be re-read: ")
+    assert said.startswith("s3://other-logs/1.gz cannot be read again: ")
     assert ("ACCESS_DENIED" in said) is there
 
 
@@ -152,7 +152,7 @@ def test_what_a_bucket_refuses(bucket: Lake, proxy: Proxy, what: str) -> None:
 
 def test_no_such_bucket(aws: Aws) -> None:
     place = LakeFiles(*open_store(Aws(aws.url, "not-there").settings()).filesystem())
-    with pytest.raises(InvalidSettings, match=r"s3://not-there/.*there is no such bucket"):
+    with pytest.raises(InvalidSettings, match=r"s3://not-there/.*the bucket does not exist"):
         verify(place, "web")
 
 
@@ -202,7 +202,7 @@ def test_a_bucket_that_somebody_changed(landed: Store) -> None:
     found = verify(LakeFiles(*landed.filesystem()), SOURCE)
     assert found.problems[:2] == (
         f"Parquet files that no commit names: {again}",
-        f"Parquet files that a commit names and that are gone: {gone}",
+        f"Parquet files of commits that are gone: {gone}",
     )
     assert found.problems[2].startswith(f"{cut} cannot be read: ")
     (wrong,) = (one for one in found.tables if one.missing or one.extra or one.doubled)
@@ -216,7 +216,7 @@ def test_a_bucket_that_lost_a_log_and_then_a_commit(landed: Store) -> None:
     landed.delete([lost])
     place = LakeFiles(*landed.filesystem())
     said = problem(verify(place, SOURCE))
-    assert said == f"{lost} cannot be re-read: No such file or directory"
+    assert said == f"{lost} cannot be read again: No such file or directory"
     landed.delete(["segment-data/ledger/web/000000000002.json"])
     unnamed, index, extra, *_ = verify(place, SOURCE).problems
     assert unnamed.startswith("Parquet files that no commit names: ")

@@ -267,7 +267,7 @@ def test_1_a_lake_that_differs_from_its_archive(shop: Shop, tmp_path: Path) -> N
     assert ran.code == 1
     assert "table pages: " in ran.out
     assert "events of the archive are missing" in ran.out
-    assert "Parquet files that a commit names and that are gone: " in ran.out
+    assert "Parquet files of commits that are gone: " in ran.out
 
 
 def test_1_a_lake_that_cannot_be_written(shop: Shop, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The lines of an archive file, whatever packs it."""
+"""Reads the lines of an archive file, plain or compressed with gzip or Zstandard."""
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -8,35 +8,35 @@ from typing import Any
 
 import zstandard
 
-LARGEST = 1 << 20
-"""Bytes of a line that is not too large."""
+MAX_LINE_BYTES = 1 << 20
+"""The maximum length of a valid line."""
 
 Opener = Callable[[], AbstractContextManager[Any]]
-"""Opens a file at its start, as often as it is asked to."""
+"""Opens a file at its start; may be called repeatedly."""
 
 
 def read_lines(opener: Opener) -> Iterator[bytes | None]:
-    """A file's lines; None comes last when what follows is damaged."""
-    rest, whole = b"", True
-    for piece in _inflated(opener):
+    """Yield a file's lines; None at the end if the rest is corrupt."""
+    rest, complete = b"", True
+    for piece in _decompress(opener):
         *lines, rest = (rest + (piece or b"")).split(b"\n")
         yield from lines
-        rest = rest[: LARGEST + 1]  # enough to see that it is too large
-        whole = piece is not None
+        rest = rest[: MAX_LINE_BYTES + 1]  # enough to see that it is too large
+        complete = piece is not None
     if rest:
         yield rest
-    if not whole:
+    if not complete:
         yield None
 
 
-def _inflated(opener: Opener) -> Iterator[bytes | None]:
+def _decompress(opener: Opener) -> Iterator[bytes | None]:
     pieces = _pieces(opener)
     head = next(pieces, b"")
     pieces = chain((head,), pieces)
     if head.startswith(b"\x1f\x8b"):
-        return _unpacked(pieces, opener, lambda: zlib.decompressobj(31))
+        return _decompress_frames(pieces, opener, lambda: zlib.decompressobj(31))
     if head.startswith(b"\x28\xb5\x2f\xfd"):
-        return _unpacked(pieces, opener, zstandard.ZstdDecompressor().decompressobj)
+        return _decompress_frames(pieces, opener, zstandard.ZstdDecompressor().decompressobj)
     return pieces
 
 
@@ -49,19 +49,19 @@ def _bytes(opener: Opener) -> Iterator[bytes]:
     return (piece[at : at + 1] for piece in _pieces(opener) for at in range(len(piece)))
 
 
-def _unpacked(
+def _decompress_frames(
     pieces: Iterator[bytes], opener: Opener, start: Callable[[], Any]
 ) -> Iterator[bytes | None]:
-    given = 0
-    # A damaged piece gives nothing; fed byte by byte it gives all that stands before the damage.
+    yielded = 0
+    # A corrupt piece yields nothing; byte by byte, all data before the corruption is read.
     for source in (pieces, _bytes(opener)):
-        seen = 0
+        position = 0
         try:
             for out in _frames(source, start):
-                seen += len(out)
-                if seen > given:
-                    yield out[given - seen :]
-                    given = seen
+                position += len(out)
+                if position > yielded:
+                    yield out[yielded - position :]
+                    yielded = position
             return
         except EOFError:
             break
@@ -71,7 +71,7 @@ def _unpacked(
 
 
 def _frames(pieces: Iterable[bytes], start: Callable[[], Any]) -> Iterator[bytes]:
-    """A file may hold several frames, with zeros between them and at the end."""
+    """Decompress successive frames, with zeros between them; raises EOFError if truncated."""
     frame = start()
     for piece in pieces:
         data = piece

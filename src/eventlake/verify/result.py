@@ -1,4 +1,4 @@
-"""What a verification says."""
+"""The result of a verification."""
 
 from eventlake.model.values import FrozenModel
 
@@ -16,7 +16,7 @@ class TableCheck(FrozenModel):
 
 
 class Verification(FrozenModel):
-    """What the archive holds, what the tables hold, and every way in which they differ."""
+    """Totals of the archive and the tables, and all differences."""
 
     source: str
     files_read: int
