@@ -83,12 +83,14 @@ class GlueCatalog:
         return [catalog_table(self.root, table) for table in tables]
 
     def table(self, database: str, name: str) -> CatalogTable | None:
-        known = self._get(database, name)
-        return None if known is None or path_below(self.root, known) is None else self._read(known)
+        current = self._get(database, name)
+        if current is None or path_below(self.root, current) is None:
+            return None
+        return self._read(current)
 
     def create(self, table: CatalogTable) -> None:
-        known = _retry_on_change(partial(self._create_or_update, table))
-        self._add_partitions(table, known, table.partitions)
+        current = _retry_on_change(partial(self._create_or_update, table))
+        self._add_partitions(table, current, table.partitions)
 
     def add_columns(self, table: CatalogTable, columns: Sequence[Column]) -> None:
         self._ensure_columns(table, columns, ())
@@ -98,42 +100,39 @@ class GlueCatalog:
             self._add_partitions(table, self._ensure_columns(table, (), partitions), partitions)
 
     def replace(self, table: CatalogTable) -> None:
-        known = self._get(table.database, table.name)
-        if known is not None and not self._is_same(table, known):
-            if path_below(self.root, known) is None:
-                check_same(self.root, table, known)
+        current = self._get(table.database, table.name)
+        if current is not None and not self._is_same(table, current):
+            if path_below(self.root, current) is None:
+                check_same(self.root, table, current)
             self._delete(table)
         self.create(table)
         if not self._projects(table):
             self._correct_partitions(table)
 
-    def _is_same(self, table: CatalogTable, known: Shape) -> bool:
-        same_keys = partition_names(known) == table.partition_columns
-        return path_below(self.root, known) == table.location and same_keys
+    def _is_same(self, table: CatalogTable, current: Shape) -> bool:
+        same_keys = partition_names(current) == table.partition_columns
+        return path_below(self.root, current) == table.location and same_keys
 
     def drop(self, table: CatalogTable) -> None:
-        known = self._get(table.database, table.name)
-        if known is not None:
-            check_same(self.root, table, known)
+        current = self._get(table.database, table.name)
+        if current is not None:
+            check_same(self.root, table, current)
             self._delete(table)
 
     def _delete(self, table: CatalogTable) -> None:
-        given = {"DatabaseName": table.database, "Name": table.name}
-        self._call("DeleteTable", _resource(table), given, accept=MISSING)
+        arguments = {"DatabaseName": table.database, "Name": table.name}
+        self._call("DeleteTable", _resource(table), arguments, accept=MISSING)
 
     # Databases
 
-    def _mark(self, known: Shape) -> None:
+    def _mark(self, current: Shape) -> None:
         """Add our parameter to an existing database; give up silently if that is not possible."""
-        kept = {
-            name: value
-            for name, value in known.items()
-            if name in self._writable_fields("Database")
-        }
-        marked = {**kept, "Parameters": {**known.get("Parameters", {}), MARK: "true"}}
-        given = {"Name": known["Name"], "DatabaseInput": marked}
+        writable = self._writable_fields("Database")
+        kept = {name: value for name, value in current.items() if name in writable}
+        marked = {**kept, "Parameters": {**current.get("Parameters", {}), MARK: "true"}}
+        arguments = {"Name": current["Name"], "DatabaseInput": marked}
         try:
-            self._call("UpdateDatabase", f"database/{known['Name']}", given)
+            self._call("UpdateDatabase", f"database/{current['Name']}", arguments)
         except (InsufficientPermissions, _Changed):
             return
 
@@ -153,37 +152,39 @@ class GlueCatalog:
     # Tables
 
     def _get(self, database: str, name: str) -> Shape | None:
-        given = {"DatabaseName": database, "Name": name}
-        result = self._call("GetTable", f"table/{database}/{name}", given, accept=MISSING)
+        arguments = {"DatabaseName": database, "Name": name}
+        result = self._call("GetTable", f"table/{database}/{name}", arguments, accept=MISSING)
         return result and dict(result["Table"])
 
-    def _read(self, known: Shape) -> CatalogTable:
-        table, keys = catalog_table(self.root, known), partition_names(known)
+    def _read(self, current: Shape) -> CatalogTable:
+        table, keys = catalog_table(self.root, current), partition_names(current)
         partitions = self._partitions(table, ExcludeColumnSchema=True)
         every = ((dict(zip(keys, one["Values"], strict=False)), one) for one in partitions)
         return table.with_partitions([v for v, one in every if self._is_in_place(table, v, one)])
 
-    def _is_in_place(self, table: CatalogTable, values: Mapping[str, str], known: Shape) -> bool:
+    def _is_in_place(self, table: CatalogTable, values: Mapping[str, str], current: Shape) -> bool:
         """Whether a partition's location is its own folder; others are treated as missing."""
         if table.format != "parquet":
             return True
-        place = path_below(self.root, known)
+        place = path_below(self.root, current)
         return place == partition_location("", table, values).strip("/")
 
     def _try_create(self, table: CatalogTable) -> Shape | None:
         """Create a table and return it; None if it exists."""
         made = table_input(self.root, table)
         made["Parameters"] |= self._projection(table, {}, table.partitions)
-        given = {"DatabaseName": table.database, "TableInput": made}
-        is_new = self._call("CreateTable", _resource(table), given, accept=EXISTS) is not None
+        arguments = {"DatabaseName": table.database, "TableInput": made}
+        is_new = self._call("CreateTable", _resource(table), arguments, accept=EXISTS) is not None
         return made if is_new else None
 
     def _ensure_columns(
         self, table: CatalogTable, columns: Sequence[Column], partitions: Partitions
     ) -> Shape:
         """Add missing columns and return the table as Glue has it; raises MissingTable."""
-        known: Shape = _retry_on_change(partial(self._read_and_update, table, columns, partitions))
-        return known
+        current: Shape = _retry_on_change(
+            partial(self._read_and_update, table, columns, partitions)
+        )
+        return current
 
     def _create_or_update(self, table: CatalogTable) -> Shape:
         """Create the table or add its missing columns; return it as Glue has it."""
@@ -198,51 +199,42 @@ class GlueCatalog:
     def _read_and_update(
         self, table: CatalogTable, columns: Sequence[Column], partitions: Partitions
     ) -> Shape:
-        known = self._get(table.database, table.name)
-        if known is None:
-            raise MissingTable(f"Glue has no table {table.database}.{table.name}")
-        check_same(self.root, table, known)
-        return self._update(table, known, columns, partitions)
-
-    def _update(
-        self,
-        table: CatalogTable,
-        known: Shape,
-        columns: Sequence[Column],
-        partitions: Partitions,
-    ) -> Shape:
         """Add missing columns and parameters; keep everything else as it is in Glue."""
-        parameters = known.get("Parameters", {})
+        current = self._get(table.database, table.name)
+        if current is None:
+            raise MissingTable(f"Glue has no table {table.database}.{table.name}")
+        check_same(self.root, table, current)
+        parameters = current.get("Parameters", {})
         if self._projects(table) and ENABLED not in parameters:
             # Athena ignores registered partitions from now on.
-            partitions = [*partitions, *self._read(known).partitions]
+            partitions = [*partitions, *self._read(current).partitions]
         added = self._projection(table, parameters, partitions)
-        missing = missing_columns(columns_of(known), list(map(glue_column, columns)))
+        missing = missing_columns(columns_of(current), list(map(glue_column, columns)))
         if not missing and not added:
-            return known
-        update = add_columns(known, missing, self._writable_fields("Table"))
+            return current
+        update = add_columns(current, missing, self._writable_fields("Table"))
         update["Parameters"] = {**parameters, **added}
         if missing:
             # Partitions first: if this process dies in between, the table still lacks the
             # columns, so the run that recovers repeats the update.
             self._add_columns_to_partitions(table, columns_of(update))
-        given = {
+        arguments = {
             "DatabaseName": table.database,
             "TableInput": update,
-            "VersionId": known["VersionId"],
+            "VersionId": current["VersionId"],
             # Glue keeps old versions up to a limit, which hourly syncs would reach.
             "SkipArchive": True,
         }
-        self._call("UpdateTable", _resource(table), given)
+        self._call("UpdateTable", _resource(table), arguments)
         return update
 
     def _projection(
-        self, table: CatalogTable, known: Mapping[str, str], partitions: Partitions
+        self, table: CatalogTable, current: Mapping[str, str], partitions: Partitions
     ) -> dict[str, str]:
         if not self._projects(table):
             return {}
         return missing_parameters(
-            known, table.partition_columns, partitions, location(self.root, table)
+            current, table.partition_columns, partitions, location(self.root, table)
         )
 
     def _projects(self, table: CatalogTable) -> bool:
@@ -251,15 +243,15 @@ class GlueCatalog:
 
     # Partitions
 
-    def _partitions(self, table: CatalogTable, **given: Any) -> Iterator[Shape]:
-        named = {"DatabaseName": table.database, "TableName": table.name, **given}
-        return self._pages("GetPartitions", "Partitions", _resource(table), named)
+    def _partitions(self, table: CatalogTable, **arguments: Any) -> Iterator[Shape]:
+        arguments |= {"DatabaseName": table.database, "TableName": table.name}
+        return self._pages("GetPartitions", "Partitions", _resource(table), arguments)
 
-    def _add_partitions(self, table: CatalogTable, known: Shape, partitions: Partitions) -> None:
+    def _add_partitions(self, table: CatalogTable, current: Shape, partitions: Partitions) -> None:
         if self._projects(table):
             return
         each = {tuple(one[name] for name in table.partition_columns): one for one in partitions}
-        inputs = [partition_input(self.root, table, known, dict(one)) for one in each.values()]
+        inputs = [partition_input(self.root, table, current, dict(one)) for one in each.values()]
         self._call_in_batches("BatchCreatePartition", "PartitionInputList", table, inputs)
 
     def _correct_partitions(self, table: CatalogTable) -> None:
@@ -309,19 +301,21 @@ class GlueCatalog:
     ) -> None:
         remaining = iter(items)
         while batch := list(islice(remaining, MAX_BATCH)):
-            given = {"DatabaseName": table.database, "TableName": table.name, field: batch}
-            answer = _retry_on_change(partial(self._call, action, _resource(table), given))
+            arguments = {"DatabaseName": table.database, "TableName": table.name, field: batch}
+            response = _retry_on_change(partial(self._call, action, _resource(table), arguments))
             with self._errors(action, _resource(table)):
-                _raise_first_error(action, answer.get("Errors", ()))
+                _raise_first_error(action, response.get("Errors", ()))
 
     # Calls
 
-    def _call(self, action: str, resource: str, given: Mapping[str, Any], accept: str = "") -> Any:
+    def _call(
+        self, action: str, resource: str, arguments: Mapping[str, Any], accept: str = ""
+    ) -> Any:
         """Call Glue and return its response; None if it fails with the error code `accept`."""
         call = getattr(self.access.client("glue"), xform_name(action))
         with self._errors(action, resource):
             try:
-                return call(**self._catalog, **given)
+                return call(**self._catalog, **arguments)
             except ClientError as problem:
                 if error_code(problem) == CHANGED:
                     raise _Changed(f"{resource} in Glue keeps changing: {problem}") from problem
@@ -330,13 +324,13 @@ class GlueCatalog:
                 return None
 
     def _pages(
-        self, action: str, field: str, resource: str, given: Mapping[str, Any]
+        self, action: str, field: str, resource: str, arguments: Mapping[str, Any]
     ) -> Iterator[Shape]:
         """Yield the items of all pages; none if the resource does not exist."""
         pages = self.access.client("glue").get_paginator(xform_name(action))
         with self._errors(action, resource):
             try:
-                for page in pages.paginate(**self._catalog, **given):
+                for page in pages.paginate(**self._catalog, **arguments):
                     yield from page.get(field, ())
             except ClientError as problem:
                 if error_code(problem) != MISSING:

@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import re
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from isal import igzip
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from eventlake.model.job import CODE
 from eventlake.runners import entrypoint
@@ -130,24 +131,14 @@ def _installed(name: str) -> metadata.Distribution | None:
         return None
 
 
-_REQUIREMENT = re.compile(r"([\w.-]+)\s*(?:\[([^\]]*)\])?")
-_EXTRA = re.compile(r"""extra\s*==\s*['"]([\w.-]+)['"]""")
-
-
 def _requirements(
     distribution: metadata.Distribution, extras: frozenset[str]
 ) -> Iterator[tuple[str, frozenset[str]]]:
-    for line in distribution.requires or ():
-        told, _, marker = line.partition(";")
-        extra = _EXTRA.search(marker)
-        if extra is None or extra[1] in extras:
-            name, more = _REQUIREMENT.match(told.strip()).groups()  # type: ignore[union-attr]
-            yield _plain(name), frozenset(filter(None, re.split(r"[,\s]+", more or "")))
-
-
-def _plain(name: str) -> str:
-    """The one spelling of a package's name that counts."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+    """Name and extras of each requirement that applies here, with the distribution's extras."""
+    for requirement in map(Requirement, distribution.requires or ()):
+        marker = requirement.marker
+        if marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras)):
+            yield canonicalize_name(requirement.name), frozenset(requirement.extras)
 
 
 def _environment_hash() -> str:

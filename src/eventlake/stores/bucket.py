@@ -1,4 +1,4 @@
-"""What every bucket does alike, whoever keeps it."""
+"""The common part of S3 and ADLS stores."""
 
 import io
 import tempfile
