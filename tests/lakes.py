@@ -19,8 +19,8 @@ import eventlake.cli.main
 import eventlake.services.load
 from eventlake.model.lake import AwsSettings
 from eventlake.model.settings import SourceSettings
-from eventlake.ports import Progress, Silent
-from eventlake.runners.local import LocalRunner
+from eventlake.ports import NoProgress, Progress
+from eventlake.runners.local import LocalSpark
 from eventlake.sample import SampleSpec, make_sample
 from eventlake.services.load import LoadResult
 from eventlake.services.read import open_lake
@@ -37,7 +37,7 @@ Place = Path | AwsSettings
 # Loads
 
 
-Real = LocalRunner
+Real = LocalSpark
 """The runner of every user: Spark in a JVM of its own."""
 
 
@@ -116,11 +116,11 @@ def _command(arguments: list[str], told: Path, progress: Progress | None) -> Non
 
     @contextmanager
     def listening(quiet: bool) -> Iterator[Progress]:
-        yield progress or Silent()
+        yield progress or NoProgress()
 
     with (
         patch.object(main, "show_progress", listening),
-        patch.object(eventlake.services.load, "LocalRunner", Inline),
+        patch.object(eventlake.services.load, "LocalSpark", Inline),
         told.with_suffix(".out").open("w") as out,
         told.with_suffix(".err").open("w") as err,
         patch("sys.stdout", out),

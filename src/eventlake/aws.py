@@ -1,4 +1,4 @@
-"""The way to AWS: credentials, an assumed role, clients, and what their refusals mean."""
+"""AWS credentials, an assumed role, clients, and their errors as EventLake errors."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -31,13 +31,13 @@ from eventlake.errors import (
 )
 
 SESSION_NAME = "eventlake"
-FRESH = timedelta(minutes=10)
-"""botocore renews what has less than this left; so much at least is left of what it gives."""
+MIN_VALIDITY = timedelta(minutes=10)
+"""Credentials are refreshed when they expire within ten minutes."""
 RETRIES = Config(
     retries={"mode": "standard", "max_attempts": 8},
     connect_timeout=10,
     read_timeout=60,
-    max_pool_connections=16,  # as many as tables are registered at a time
+    max_pool_connections=16,  # the number of tables that are registered at a time
 )
 
 _lock = threading.Lock()
@@ -45,7 +45,7 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class Access:
-    """Who calls AWS, and where. It pickles, so that workers call as the same."""
+    """Region and credentials for calls to AWS. Pickles, so that workers use the same."""
 
     region: str
     role_arn: str = ""
@@ -54,38 +54,38 @@ class Access:
     credentials_file: str = ""
 
     def client(self, service: str) -> Any:
-        """A client of a service, made once in a process."""
+        """A client of a service, created once per process."""
         with _lock:
             return _client(self, service)
 
     def credentials(self) -> Callable[[], Any]:
-        """What gives a store its credentials, again and again before they expire."""
+        """A function that returns valid credentials; raises InvalidSettings if there are none."""
         with _lock, aws_errors("find credentials"):
             if self.role_arn:
-                return partial(_role_credential, self, _connected(_session(self), "sts"))
+                return partial(_role_credential, self, _create_client(_session(self), "sts"))
             if _session(self).get_credentials() is None:
                 raise NoCredentialsError
-            return Boto3CredentialProvider(_session(self), ttl=FRESH)
+            return Boto3CredentialProvider(_session(self), ttl=MIN_VALIDITY)
 
     def check(self) -> str:
-        """Who we are for AWS, once the role is assumed."""
+        """The ARN of the caller, after the role is assumed."""
         with aws_errors("ask who the caller is"):
             return str(self.client("sts").get_caller_identity()["Arn"])
 
     @property
     def role(self) -> dict[str, str]:
-        """How the role is asked for."""
-        asked = {"RoleArn": self.role_arn, "RoleSessionName": SESSION_NAME}
-        return {**asked, "ExternalId": self.external_id} if self.external_id else asked
+        """The arguments of AssumeRole."""
+        arguments = {"RoleArn": self.role_arn, "RoleSessionName": SESSION_NAME}
+        return {**arguments, "ExternalId": self.external_id} if self.external_id else arguments
 
 
 @cache
 def _session(access: Access) -> boto3.Session:
-    """The caller's own credentials: of the environment, a profile, a file, the machine."""
-    own = botocore.session.Session(profile=access.profile or None)
+    """A session with the caller's credentials: environment, profile, file or instance role."""
+    session = botocore.session.Session(profile=access.profile or None)
     if access.credentials_file:
-        own.set_config_variable("credentials_file", access.credentials_file)
-    return boto3.Session(botocore_session=own, region_name=access.region)
+        session.set_config_variable("credentials_file", access.credentials_file)
+    return boto3.Session(botocore_session=session, region_name=access.region)
 
 
 @cache
@@ -93,35 +93,35 @@ def _client(access: Access, service: str) -> Any:
     session = _session(access)
     if access.role_arn:
         session = _as_role(access, session)
-    return _connected(session, service)
+    return _create_client(session, service)
 
 
-def _connected(session: boto3.Session, service: str) -> Any:
+def _create_client(session: boto3.Session, service: str) -> Any:
     client = session.client(service, config=RETRIES)
-    client.meta.events.register("before-parse", _whole)
+    client.meta.events.register("before-parse", _retry_truncated)
     return client
 
 
-def _whole(response_dict: dict[str, Any], **_: Any) -> None:
-    """Have an answer that broke off tried again: botocore reads it as one with nothing in it."""
-    said, body = response_dict["headers"].get("content-length"), response_dict["body"]
-    if said and body and len(body) < int(said):
-        text = _AGAIN_XML if body.startswith(b"<") else _AGAIN_JSON
-        response_dict |= {"status_code": 500, "body": text}
+def _retry_truncated(response_dict: dict[str, Any], **_: Any) -> None:
+    """Replace a truncated response by a retryable error; botocore would parse it as empty."""
+    length, body = response_dict["headers"].get("content-length"), response_dict["body"]
+    if length and body and len(body) < int(length):
+        error = _TIMEOUT_XML if body.startswith(b"<") else _TIMEOUT_JSON
+        response_dict |= {"status_code": 500, "body": error}
 
 
-_AGAIN_JSON = b'{"__type": "RequestTimeout"}'
-_AGAIN_XML = b"<ErrorResponse><Error><Code>RequestTimeout</Code></Error></ErrorResponse>"
+_TIMEOUT_JSON = b'{"__type": "RequestTimeout"}'
+_TIMEOUT_XML = b"<ErrorResponse><Error><Code>RequestTimeout</Code></Error></ErrorResponse>"
 
 
-class _Role(credentials.CredentialProvider):  # type: ignore[misc]
-    """The role's credentials, renewed by botocore before they expire."""
+class _RoleProvider(credentials.CredentialProvider):  # type: ignore[misc]
+    """The role's credentials, which botocore refreshes before they expire."""
 
     METHOD = "eventlake-role"
 
     def __init__(self, access: Access, session: boto3.Session) -> None:
         super().__init__()
-        self._access, self._sts = access, _connected(session, "sts")
+        self._access, self._sts = access, _create_client(session, "sts")
 
     def load(self) -> Any:
         return credentials.DeferredRefreshableCredentials(
@@ -129,43 +129,43 @@ class _Role(credentials.CredentialProvider):  # type: ignore[misc]
         )
 
     def _assume(self) -> dict[str, str]:
-        given = assume(self._access, self._sts)
+        role = assume_role(self._access, self._sts)
         return {
-            "access_key": given["AccessKeyId"],
-            "secret_key": given["SecretAccessKey"],
-            "token": given["SessionToken"],
-            "expiry_time": given["Expiration"].isoformat(),
+            "access_key": role["AccessKeyId"],
+            "secret_key": role["SecretAccessKey"],
+            "token": role["SessionToken"],
+            "expiry_time": role["Expiration"].isoformat(),
         }
 
 
 def _as_role(access: Access, session: boto3.Session) -> boto3.Session:
     own = botocore.session.Session()
-    own.get_component("credential_provider").insert_before("env", _Role(access, session))
+    own.get_component("credential_provider").insert_before("env", _RoleProvider(access, session))
     return boto3.Session(botocore_session=own, region_name=access.region)
 
 
 def _role_credential(access: Access, sts: Any) -> dict[str, Any]:
-    given = assume(access, sts)
+    role = assume_role(access, sts)
     return {
-        "access_key_id": given["AccessKeyId"],
-        "secret_access_key": given["SecretAccessKey"],
-        "token": given["SessionToken"],
-        "expires_at": given["Expiration"].astimezone(UTC),
+        "access_key_id": role["AccessKeyId"],
+        "secret_access_key": role["SecretAccessKey"],
+        "token": role["SessionToken"],
+        "expires_at": role["Expiration"].astimezone(UTC),
     }
 
 
-def assume(access: Access, sts: Any) -> Any:
-    """The role's credentials; a refusal says which side is to be mended."""
+def assume_role(access: Access, sts: Any) -> Any:
+    """The role's credentials; raises InvalidSettings with what to change if AWS denies it."""
     try:
         return sts.assume_role(**access.role)["Credentials"]
     except ClientError as problem:
-        if code(problem) not in DENIED:
+        if error_code(problem) not in DENIED:
             raise
-        raise _refused(access, sts) from problem
+        raise _role_denied(access, sts) from problem
 
 
-def _refused(access: Access, sts: Any) -> EventLakeError:
-    """AWS does not say why it refuses a role: tell what can be told apart from here."""
+def _role_denied(access: Access, sts: Any) -> EventLakeError:
+    """The error for a denied role. AWS does not give the reason, so name the likely ones."""
     try:
         caller = sts.get_caller_identity()["Arn"]
     except (ClientError, BotoCoreError):
@@ -204,8 +204,8 @@ NOT_ACCEPTED = frozenset(
         "UnrecognizedClientException",
     )
 )
-FULL = frozenset(("ResourceNumberLimitExceededException", "LimitExceededException"))
-SLOW = frozenset(
+LIMIT_EXCEEDED = frozenset(("ResourceNumberLimitExceededException", "LimitExceededException"))
+THROTTLED_OR_DOWN = frozenset(
     (
         "RequestLimitExceeded",
         "RequestTimeout",
@@ -222,22 +222,22 @@ SLOW = frozenset(
 )
 
 
-def code(problem: Exception) -> str:
-    """AWS's own name of a refusal."""
+def error_code(problem: Exception) -> str:
+    """The error code of an AWS exception, or empty."""
     response = getattr(problem, "response", {})
     return str(response.get("Error", {}).get("Code", ""))
 
 
 @contextmanager
 def aws_errors(what: str, needs: str = "") -> Iterator[None]:
-    """A service's refusals in our words; `needs` is the permission that `what` takes."""
+    """Raise AWS exceptions as EventLake errors; `needs` is the permission for `what`."""
     try:
         yield
     except ClientError as problem:
         raise _explain(problem, what, needs) from problem
     except (NoCredentialsError, PartialCredentialsError, ProfileNotFound) as problem:
         raise InvalidSettings(
-            f"there are no AWS credentials ({problem}): set AWS_ACCESS_KEY_ID and "
+            f"no AWS credentials ({problem}): set AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY, or name a profile or a credentials_file in the lake's settings"
         ) from problem
     except BotoCoreError as problem:
@@ -245,21 +245,24 @@ def aws_errors(what: str, needs: str = "") -> Iterator[None]:
 
 
 def _explain(problem: ClientError, what: str, needs: str) -> EventLakeError:
-    name, message = code(problem), str(problem.response.get("Error", {}).get("Message", ""))
+    name, message = error_code(problem), str(problem.response.get("Error", {}).get("Message", ""))
     status = problem.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if name in DENIED and "Lake Formation" in message:
         return InsufficientPermissions(
-            f"may not {what}: Lake Formation guards this catalog; grant the permission that it "
-            f"names ({message}) in Lake Formation, beside {needs or 'the IAM permission'}"
+            f"no permission to {what}: Lake Formation protects this catalog; grant the "
+            f"permission that it names ({message}) in Lake Formation, in addition to "
+            f"{needs or 'the IAM permission'}"
         )
     if name in DENIED:
-        return InsufficientPermissions(f"may not {what}: grant {needs or 'that'} ({message})")
+        return InsufficientPermissions(
+            f"no permission to {what}: grant {needs or 'it'} ({message})"
+        )
     if name in NOT_ACCEPTED:
         return InvalidSettings(
             f"could not {what}: the AWS credentials are not accepted ({name}): {message}"
         )
-    if name in FULL:
-        return LimitExceeded(f"could not {what}: a limit of the account is reached ({message})")
-    if name in SLOW or status >= 500:
-        return Unavailable(f"could not {what}, also after retries: {name} {message}")
+    if name in LIMIT_EXCEEDED:
+        return LimitExceeded(f"could not {what}: a limit of the account was reached ({message})")
+    if name in THROTTLED_OR_DOWN or status >= 500:
+        return Unavailable(f"could not {what}, even after retries: {name} {message}")
     return Internal(f"could not {what}: {name} {message}")

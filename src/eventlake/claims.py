@@ -28,7 +28,7 @@ def claim(store: Store, settings: SourceSettings) -> None:
         after = before.with_source(settings)
         return after.to_json() if after != before else None
 
-    store.change(SOURCES, add)
+    store.update(SOURCES, add)
 
 
 def _parse(store: Store, data: bytes) -> Claims:

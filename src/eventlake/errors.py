@@ -1,34 +1,34 @@
-"""Every failure EventLake tells a user about, sorted by what the user does next.
+"""Every error that a user can get, sorted by what to do next.
 
 EventLakeError
-├── InvalidSettings           mend a setting, an option or a path; nothing has started
-├── InsufficientPermissions   grant what the message names, then run again
-├── LimitExceeded             a catalog is full: the other tables went on
+├── InvalidSettings           correct a setting, an option or a path; nothing has started
+├── InsufficientPermissions   grant the permission in the message, then run again
+├── LimitExceeded             a limit of the catalog; the other tables were landed
 ├── Conflict                  another run of this source committed first; run again
 ├── Unavailable               network, throttling, 5xx after retries; run again later
-├── Damaged                   restore the objects of the lake that the message names
-└── Internal                  ours to mend; the message names the log
+├── Damaged                   restore the objects that the message names
+└── Internal                  a bug in EventLake; the message names the log
 """
 
 
 class EventLakeError(Exception):
-    """The root; `code` is what reports call `error_code`."""
+    """Base of all errors; `code` is the `error_code` of reports."""
 
     code = "EventLake.Internal"
 
 
 class InvalidSettings(EventLakeError):
-    """A setting, option or path that cannot work as given."""
+    """An invalid setting, option or path."""
 
     code = "EventLake.InvalidSettings"
 
 
 class MissingTable(InvalidSettings):
-    """A table that the catalog does not have."""
+    """A table that is not in the catalog."""
 
 
 class InsufficientPermissions(EventLakeError):
-    """The store, catalog or cluster said no."""
+    """The store, catalog or cluster denied access."""
 
     code = "EventLake.InsufficientPermissions"
 
@@ -46,14 +46,14 @@ class Conflict(EventLakeError):
 
 
 class Unavailable(EventLakeError):
-    """The other side did not answer, also after retries."""
+    """A service did not answer, even after retries."""
 
     code = "EventLake.Unavailable"
 
 
 class Damaged(EventLakeError):
-    """Objects of the lake that are gone, or do not hold what was written to them."""
+    """Objects of the lake that are gone or whose content is corrupt."""
 
 
 class Internal(EventLakeError):
-    """Something that should not happen."""
+    """An unexpected failure."""

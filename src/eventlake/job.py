@@ -1,4 +1,4 @@
-"""A run on a cluster: what main.py starts there, with the plan that was left in the bucket."""
+"""A job on a cluster: runs the plan that `pipeline.submit` stored in the stage."""
 
 import json
 import sys
@@ -16,49 +16,52 @@ from eventlake.model.lake import lake_settings
 from eventlake.pipeline.finish import Finished
 from eventlake.pipeline.sync import Run, sync
 from eventlake.ports import Progress
-from eventlake.runners.submitted import SubmittedRunner
+from eventlake.runners.spark_submit import SubmittedSpark
 from eventlake.stores import Store
 
 BEFORE_COMMIT = ("read", "dedupe", "evolve", "write", "commit")
-"""The stages at whose beginning a run can still be stopped."""
+"""The stages before which a run can still be cancelled."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a job: the path of its object, then the lake's settings as `name=value`."""
-    path, *given = arguments
+    """Run a job and return the exit status.
+
+    `arguments` are the path of the job's object, then the lake's settings as `name=value`.
+    """
+    path, *settings = arguments
     say(f"eventlake {version('eventlake')} from {__file__}")
     try:
-        finished = run_job(open_parts(lake_settings(dict(map(_setting, given)))), path)
+        finished = run_job(open_parts(lake_settings(dict(map(_parse_setting, settings)))), path)
     except EventLakeError as problem:
         say(f"error: {problem} ({problem.code})")
         return 1
     for table, (message, code) in finished.problems.items():
-        say(f"left for the next run: {table}: {message} ({code})")
+        say(f"not finished, the next run continues: {table}: {message} ({code})")
     say(f"{'partial' if finished.problems else 'finished'}: {finished.report}")
     return 0
 
 
-def _setting(word: str) -> tuple[str, str]:
+def _parse_setting(word: str) -> tuple[str, str]:
     name, _, value = word.partition("=")
     return name, value
 
 
 def say(line: str) -> None:
-    """A line for the cluster's log."""
+    """Write a line to the cluster's log."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
 
 def run_job(lake: Lake, path: str) -> Finished:
-    """Land what a job's plan says."""
+    """Run the sync that is planned in the job at `path`; raises Conflict if it was cancelled."""
     job = read_job(lake.store, path)
     run = Run(
         lake=lake,
         ledger=Ledger(lake.store, job.plan.settings.folder),
-        runner=SubmittedRunner(),
+        runner=SubmittedSpark(),
         plan=job.plan,
-        progress=Wanted(lake.store, path),
-        suppressed=_suppressed(lake.store, job),
+        progress=CancellationCheck(lake.store, path),
+        suppressed=_read_suppressed(lake.store, job),
         dead=job.dead,
         holders=lake_holders(lake.store),
     )
@@ -67,26 +70,27 @@ def run_job(lake: Lake, path: str) -> Finished:
 
 
 def read_job(store: Store, path: str) -> Job:
+    """The job at `path`; raises Conflict if its object is gone."""
     try:
         return Job.from_json(store.read(path))
     except InvalidSettings as problem:
-        raise _unwanted(path) from problem
+        raise _cancelled(path) from problem
 
 
-def _suppressed(store: Store, job: Job) -> frozenset[str]:
+def _read_suppressed(store: Store, job: Job) -> frozenset[str]:
     return frozenset(json.loads(store.read(job.suppressed)) if job.suppressed else ())
 
 
-def _unwanted(path: str) -> Conflict:
+def _cancelled(path: str) -> Conflict:
     return Conflict(
-        f"there is no {path} any more: the run was cancelled, or held for dead while it waited; "
-        "nothing of it was landed: run it again"
+        f"{path} is gone: the run was cancelled, or treated as abandoned while it waited; "
+        "it landed nothing: run it again"
     )
 
 
 @dataclass
-class Wanted(Progress):
-    """Tells how far a run is, and stops one that is no longer wanted."""
+class CancellationCheck(Progress):
+    """Logs the stages of a run, and raises Conflict if the run was cancelled."""
 
     store: Store
     path: str
@@ -98,4 +102,4 @@ class Wanted(Progress):
         self.stage = stage
         say(stage)
         if stage in BEFORE_COMMIT and not self.store.exists(self.path):
-            raise _unwanted(self.path)
+            raise _cancelled(self.path)

@@ -1,4 +1,4 @@
-"""What the outside must do for us. A backend is one class that answers one of these."""
+"""Interfaces of the backends: catalog, table format, Spark, cluster jobs and progress."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -10,88 +10,88 @@ from eventlake.model.schema import Column
 
 
 class Catalog(Protocol):
-    """Registers tables for the engines that query the lake. Every call may be repeated."""
+    """Registers tables for query engines. Every call is idempotent."""
 
     def database(self, name: str) -> None:
-        """Make sure that a database exists."""
+        """Create a database unless it exists."""
 
     def tables(self, database: str = "") -> Sequence[CatalogTable]:
-        """Every table of the lake, or those in one database, without their many partitions."""
+        """Every table of the lake, or of one database, without its partitions."""
 
     def table(self, database: str, name: str) -> CatalogTable | None:
-        """A table, or None."""
+        """A table with its partitions, or None."""
 
     def create(self, table: CatalogTable) -> None:
-        """Register a table; add the columns and partitions that one of this name lacks.
+        """Register a table, or add the missing columns and partitions if it is registered.
 
         Raises InvalidSettings when the catalog has the name with another location.
         """
 
     def add_columns(self, table: CatalogTable, columns: Sequence[Column]) -> None:
-        """Append the columns that a table lacks; raises MissingTable when it is not there."""
+        """Append the missing columns; raises MissingTable if the catalog has no such table."""
 
     def add_partitions(self, table: CatalogTable, partitions: Sequence[Mapping[str, str]]) -> None:
-        """Register partitions of a table; raises MissingTable when it is not there."""
+        """Register partitions; raises MissingTable if the catalog has no such table."""
 
     def replace(self, table: CatalogTable) -> None:
-        """Make location and partitions exactly those given; columns of others stay.
+        """Set location and partitions to exactly those of `table`; columns added by others stay.
 
         Raises InvalidSettings when the catalog has the name with a location outside the lake.
         """
 
     def drop(self, table: CatalogTable) -> None:
-        """Forget a table; its files are not touched."""
+        """Remove a table from the catalog; its files stay."""
 
 
 class TableFormat(Protocol):
     """Makes committed files visible as rows of a table."""
 
     needs_partitions: bool
-    """Whether engines see a new partition only once the catalog has been told about it."""
+    """Whether engines see a new partition only after it is registered in the catalog."""
 
     def publish(self, change: TableChange, transaction: Transaction) -> None:
-        """Make a committed change of one table visible: the files added first, then the removals.
+        """Make a committed change of one table visible: add files first, then remove files.
 
-        May be repeated, by several processes, and for commits in any order.
+        Idempotent; several processes may call it, and for commits in any order.
         """
 
 
-class Runner(Protocol):
-    """Has a Spark session for a run, wherever that is."""
+class SparkProvider(Protocol):
+    """Provides the Spark session of a run."""
 
     @property
     def parallelism(self) -> int:
-        """How many tasks run at a time."""
+        """Number of tasks that run at the same time."""
 
     def session(self) -> Any:
-        """The session; started when first asked for."""
+        """The session, started by the first call."""
 
 
-class Cluster(Protocol):
-    """Runs jobs somewhere else, each when its turn comes."""
+class JobRunner(Protocol):
+    """Runs jobs on a cluster."""
 
     def submit(self, name: str, job: str) -> str:
-        """Have the job of an object in the lake run; what the cluster calls it."""
+        """Submit the job stored at the path `job`; return the cluster's id for it."""
 
     def state(self, handle: str) -> JobState:
-        """How far a job is."""
+        """The current state of a submitted job."""
 
     def cancel(self, handle: str) -> None:
-        """Stop a job, or see to it that it never begins."""
+        """Stop a job, or keep it from starting."""
 
     def log(self, handle: str) -> str:
-        """Where to read what a job said."""
+        """The address of a job's log."""
 
 
 class Progress(Protocol):
-    """Hears how far a run is."""
+    """Listens to the progress of a run."""
 
     def step(self, stage: str, done: int, total: int, rows: int) -> None:
-        """A stage has done so many of its steps, and so many rows."""
+        """Called when a stage has finished `done` of `total` steps, with `rows` rows so far."""
 
 
-class Silent:
-    """Nobody listens."""
+class NoProgress:
+    """Ignores all progress."""
 
     def step(self, stage: str, done: int, total: int, rows: int) -> None:
-        """Say nothing."""
+        """Do nothing."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 File = tuple[str, Mapping[str, str]]
-"""A Parquet file's path in its filesystem and the partition that it is in."""
+"""The path of a Parquet file in its filesystem, and its partition."""
 
 ARROW_TYPES: Mapping[str, pa.DataType] = {
     Type.BOOLEAN: pa.bool_(),
@@ -36,19 +36,19 @@ ARROW_TYPES: Mapping[str, pa.DataType] = {
 
 # No database of a lake begins with an underscore and a letter, so `lake.table` stays unambiguous.
 _CATALOG = "_lake"
-_READS = (
+_QUERY_STATEMENTS = (
     duckdb.StatementType.SELECT,
     duckdb.StatementType.EXPLAIN,
-    duckdb.StatementType.MULTI,  # what PIVOT becomes
+    duckdb.StatementType.MULTI,  # DuckDB's type of PIVOT
 )
-_MISTAKES = (
+_QUERY_ERRORS = (
     duckdb.ProgrammingError,
     duckdb.DataError,
     duckdb.NotSupportedError,
     duckdb.PermissionException,
 )
 _ARROW_FAILURE = re.compile(r"\b(?:Invalid|IOError|NotImplemented|Type error): ")
-"""How Arrow's reader, which DuckDB reads through, begins to tell what went wrong."""
+"""Start of the errors of Arrow's reader, through which DuckDB reads."""
 _SPARK_FAILURE = "FAILED_READ_FILE"
 _ABOUT_TABLES = re.compile(r"\b(?:show|information_schema|duckdb_\w+)\b", re.IGNORECASE)
 _NO_TABLE = re.compile(r'Table with name "?([^"\s]+)"? does not exist[^.!]*[.!]')
@@ -57,7 +57,7 @@ _NO_SPARK_TABLE = re.compile(r"The table or view (\S+) cannot be found\.")
 
 @dataclass(frozen=True)
 class QueryTable:
-    """A table as the catalog knows it, and the files that hold its rows."""
+    """A table of the catalog and its data files."""
 
     database: str
     name: str
@@ -72,56 +72,62 @@ class QueryTable:
 
 
 def run_query(tables: Iterable[QueryTable], sql: str) -> pa.Table:
-    """What DuckDB answers to one query over `tables`, each seen as `database.table`."""
-    _check_text(sql)
+    """Run one query with DuckDB; each table is visible as `database.table`.
+
+    Raises InvalidSettings for a mistake in the SQL, Damaged for a corrupt file.
+    """
+    _check_utf8(sql)
     lake = list(tables)
-    opened = mentioned(lake, sql)
+    used = select_mentioned(lake, sql)
     try:
         with _connection() as connection:
             for database in {table.database for table in lake}:
                 connection.execute(f'create schema if not exists "{database}"')
-            for table in opened:
+            for table in used:
                 _register(connection, table)
-            return _answer(connection, sql)
-    except (*_MISTAKES, duckdb.OperationalError) as problem:
+            return _execute(connection, sql)
+    except (*_QUERY_ERRORS, duckdb.OperationalError) as problem:
         if _ARROW_FAILURE.search(str(problem)):
-            _refuse_damaged(opened)
+            _raise_if_damaged(used)
         if isinstance(problem, duckdb.OperationalError):
             raise Unavailable(_one_line(str(problem))) from problem
         raise InvalidSettings(_explain(str(problem), lake)) from problem
 
 
 def run_spark_query(spark: "SparkSession", tables: Iterable[QueryTable], sql: str) -> pa.Table:
-    """What Spark answers to one query over `tables`, each seen as `database.table`."""
-    # Imported here, as who asks DuckDB need not wait for Spark.
+    """Run one query with Spark; each table is visible as `database.table`.
+
+    Raises InvalidSettings for a mistake in the SQL, Damaged for a corrupt file.
+    """
+    # Imported here, so that queries with DuckDB do not load Spark.
     from py4j.protocol import Py4JJavaError  # noqa: PLC0415
     from pyspark import errors, logger  # noqa: PLC0415
 
     # PySpark prints the stack trace of every mistake in a query to stderr.
     logger.PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
-    _check_text(sql)
+    _check_utf8(sql)
     lake = list(tables)
-    opened = mentioned(lake, sql)
+    used = select_mentioned(lake, sql)
     try:
-        with _spark_tables(spark, opened):
-            # Refuses everything that is no query: an INSERT OVERWRITE could harm the lake's files.
+        with _spark_tables(spark, used):
+            # Fails for everything but a query: an INSERT OVERWRITE could harm the lake's files.
             spark.sql(f"DESCRIBE QUERY (\n{sql.strip().rstrip(';')}\n)")
             return spark.sql(sql).toArrow()
     except (errors.PySparkException, Py4JJavaError) as problem:
         if _SPARK_FAILURE in str(problem):
-            _refuse_damaged(opened)
+            _raise_if_damaged(used)
         raise InvalidSettings(_explain_spark(str(problem), lake)) from problem
 
 
-def _check_text(sql: str) -> None:
+def _check_utf8(sql: str) -> None:
     try:
         sql.encode()
     except UnicodeEncodeError as problem:
         raise InvalidSettings("the SQL is not valid UTF-8") from problem
 
 
-def _refuse_damaged(tables: Iterable[QueryTable]) -> None:
-    """Raise `Damaged` if a file of the tables cannot be read: engines do not always name it."""
+def _raise_if_damaged(tables: Iterable[QueryTable]) -> None:
+    """Raise `Damaged` for the first file that cannot be read; engines do not always name it."""
     for table in tables:
         scheme = "s3://" if table.filesystem.type_name == "s3" else ""
         for path, partition in table.files:
@@ -129,37 +135,37 @@ def _refuse_damaged(tables: Iterable[QueryTable]) -> None:
                 for _ in dataset(replace(table, files=[(path, partition)])).to_batches():
                     pass
             except (pa.ArrowException, OSError) as problem:
-                if "AWS Error" in str(problem):  # a refusal, which says nothing of the file
+                if "AWS Error" in str(problem):  # access denied: the file may be fine
                     return
                 reason = _one_line(str(problem))
                 raise Damaged(f"{scheme}{path} is damaged ({reason}): {RESTORE}") from problem
 
 
-def nearest(name: str, tables: Iterable[QueryTable]) -> list[str]:
-    """The full names of the tables that are called most like `name`."""
+def similar_tables(name: str, tables: Iterable[QueryTable]) -> list[str]:
+    """The full names of up to three tables with names similar to `name`."""
     by_name: dict[str, list[str]] = {}
     for table in tables:
         by_name.setdefault(table.name, []).append(table.full_name)
     word = name.replace("`", "").rpartition(".")[2].lower()
     close = get_close_matches(word, by_name, n=3)
-    return [full_name for near in close for full_name in by_name[near]][:3]
+    return [full_name for match in close for full_name in by_name[match]][:3]
 
 
 @contextmanager
 def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """DuckDB in UTC that sees what is registered with it and no other file."""
+    """A DuckDB connection in UTC without access to files; only registered tables are visible."""
     with (
         TemporaryDirectory(prefix="eventlake-") as scratch,
-        closing(duckdb.connect(config={"temp_directory": scratch})) as opened,
+        closing(duckdb.connect(config={"temp_directory": scratch})) as connection,
     ):
-        opened.execute(f"attach ':memory:' as {_CATALOG}; use {_CATALOG}; detach memory")
-        opened.execute("set TimeZone = 'UTC'")
-        opened.execute("set enable_external_access = false; set lock_configuration = true")
-        yield opened
+        connection.execute(f"attach ':memory:' as {_CATALOG}; use {_CATALOG}; detach memory")
+        connection.execute("set TimeZone = 'UTC'")
+        connection.execute("set enable_external_access = false; set lock_configuration = true")
+        yield connection
 
 
 class Named(Protocol):
-    """A table, whatever else is known of it."""
+    """Has a name."""
 
     @property
     def name(self) -> str: ...
@@ -168,8 +174,8 @@ class Named(Protocol):
 T = TypeVar("T", bound=Named)
 
 
-def mentioned(tables: Sequence[T], sql: str) -> list[T]:
-    """The tables that a query can mean: opening all of a large lake would take longer."""
+def select_mentioned(tables: Sequence[T], sql: str) -> list[T]:
+    """The tables whose names occur in a query; opening every table of a large lake is slow."""
     text = sql.lower()
     everything = _ABOUT_TABLES.search(text) is not None
     return [table for table in tables if everything or table.name in text]
@@ -181,12 +187,13 @@ def _register(connection: duckdb.DuckDBPyConnection, table: QueryTable) -> None:
 
 
 def dataset(table: QueryTable) -> ds.Dataset:
-    """A table's files, typed by the catalog; a filter on the partition opens only its files."""
-    parquet, place = ds.ParquetFileFormat(), table.filesystem
+    """A dataset with the catalog's types; a filter on the partition opens only its files."""
+    parquet, filesystem = ds.ParquetFileFormat(), table.filesystem
     fragments = [
-        parquet.make_fragment(path, place, _guarantee(partition)) for path, partition in table.files
+        parquet.make_fragment(path, filesystem, _partition_expression(partition))
+        for path, partition in table.files
     ]
-    return ds.FileSystemDataset(fragments, _schema(table), parquet, place)
+    return ds.FileSystemDataset(fragments, _schema(table), parquet, filesystem)
 
 
 def _schema(table: QueryTable) -> pa.Schema:
@@ -194,25 +201,25 @@ def _schema(table: QueryTable) -> pa.Schema:
     return pa.schema([(name, ARROW_TYPES[kind]) for name, kind in (*table.columns, *partitions)])
 
 
-def _guarantee(partition: Mapping[str, str]) -> ds.Expression:
+def _partition_expression(partition: Mapping[str, str]) -> ds.Expression:
     equal = (ds.field(column) == value for column, value in partition.items())
     return reduce(and_, equal, ds.scalar(True))
 
 
-def _answer(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
+def _execute(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
     kinds = [statement.type for statement in connection.extract_statements(sql)]
     if len(kinds) != 1:
-        raise InvalidSettings(f"the SQL holds {len(kinds)} statements; give one query")
-    if kinds[0] not in _READS:
+        raise InvalidSettings(f"the SQL has {len(kinds)} statements; give one query")
+    if kinds[0] not in _QUERY_STATEMENTS:
         raise InvalidSettings(f"the SQL is a {kinds[0].name} statement; give a query that reads")
     return connection.sql(sql).to_arrow_table()
 
 
 def _explain(problem: str, lake: Sequence[QueryTable]) -> str:
-    """DuckDB's own words on one line; for an unknown table what the lake has instead."""
+    """DuckDB's message on one line; for an unknown table, with similar tables of the lake."""
     message = _one_line(problem)
     unknown = _NO_TABLE.search(message)
-    return f"{unknown[0]} {_instead(unknown[1], lake)}" if unknown else message
+    return f"{unknown[0]} {_suggest_tables(unknown[1], lake)}" if unknown else message
 
 
 def _one_line(problem: str) -> str:
@@ -224,34 +231,34 @@ def _explain_spark(problem: str, lake: Sequence[QueryTable]) -> str:
     line = text.partition("\n")[0].partition(" SQLSTATE:")[0]
     message = re.sub(r"^\[[A-Z_.]+\] ", "", line)
     unknown = _NO_SPARK_TABLE.search(message)
-    return f"{unknown[0]} {_instead(unknown[1], lake)}" if unknown else message
+    return f"{unknown[0]} {_suggest_tables(unknown[1], lake)}" if unknown else message
 
 
-def _instead(unknown: str, lake: Sequence[QueryTable]) -> str:
-    close = nearest(unknown, lake)
+def _suggest_tables(unknown: str, lake: Sequence[QueryTable]) -> str:
+    close = similar_tables(unknown, lake)
     if close:
-        return f"Nearest in the lake: {', '.join(close)}"
+        return f"Did you mean: {', '.join(close)}"
     plural = "" if len(lake) == 1 else "s"
-    return f"The lake has {len(lake)} table{plural}; `eventlake tables` shows all"
+    return f"The lake has {len(lake)} table{plural}; run `eventlake tables` to list them"
 
 
 @contextmanager
 def _spark_tables(spark: "SparkSession", tables: Sequence[QueryTable]) -> Iterator[None]:
-    """Have the tables in Spark's catalog for a while, in a scratch folder.
+    """Register the tables in Spark's catalog, and drop them at the end.
 
-    Spark reads whole folders: each has links to the files that are live, or copies of those in a
-    bucket. Whatever happens to such a table, the lake's files stay.
+    Spark reads whole folders, so each gets a temporary folder with links to its live files, or
+    copies of files in a bucket. Statements cannot harm the lake's files.
     """
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     with TemporaryDirectory(prefix="eventlake-") as scratch:
-        made = []
+        created = []
         try:
             for table in tables:
                 _create_spark_table(spark, table, scratch)
-                made.append(table)
+                created.append(table)
             yield
         finally:
-            for table in made:
+            for table in created:
                 spark.sql(f"DROP TABLE {_spark_name(table)}")
 
 
@@ -272,19 +279,19 @@ def _create_spark_table(spark: "SparkSession", table: QueryTable, scratch: str) 
 
 
 def _local_folders(table: QueryTable, scratch: Path) -> dict[str, Mapping[str, str]]:
-    """Bring a table's files into folders of this machine, one for each partition."""
+    """Link or copy a table's files into local folders; return each folder's partition."""
     numbers: dict[tuple[str, ...], int] = {}
     folders = {}
     for number, (path, partition) in enumerate(table.files):
         at = numbers.setdefault(tuple(partition.values()), len(numbers))
         folder = scratch / str(at)
         folder.mkdir(parents=True, exist_ok=True)
-        _bring(table.filesystem, path, folder / f"{number}.parquet")
+        _link_or_copy(table.filesystem, path, folder / f"{number}.parquet")
         folders[str(folder)] = partition
     return folders
 
 
-def _bring(filesystem: FileSystem, path: str, target: Path) -> None:
+def _link_or_copy(filesystem: FileSystem, path: str, target: Path) -> None:
     if isinstance(filesystem, LocalFileSystem):
         target.symlink_to(path)
     else:
@@ -301,5 +308,5 @@ def _spark_name(table: QueryTable) -> str:
 
 
 def _literal(text: str) -> str:
-    """A string as Spark's SQL spells it."""
+    """A string literal of Spark's SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

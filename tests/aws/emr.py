@@ -16,11 +16,11 @@ from unittest.mock import patch
 
 import eventlake.job
 import eventlake.services.load
-from eventlake.job import Wanted
+from eventlake.job import CancellationCheck
 from eventlake.ledger import lease_path
 from eventlake.model.lake import AwsSettings
 from eventlake.model.settings import SourceSettings
-from eventlake.ports import Progress, Silent
+from eventlake.ports import NoProgress, Progress
 from eventlake.services.load import LoadResult
 from eventlake.stores import Store
 from tests import lakes, processes
@@ -116,22 +116,22 @@ def run_step(
     `watch` hears of every stage before the job itself does.
     """
     words: list[str] = step["Config"]["Args"]
-    main = next(at for at, word in enumerate(words) if word.endswith("/main.py"))
-    return processes.start(_job, words[main + 2 :], aws.env, told, watch or Silent())
+    main = next(at for at, word in enumerate(words) if word.endswith("/entrypoint.py"))
+    return processes.start(_job, words[main + 2 :], aws.env, told, watch or NoProgress())
 
 
 def _job(arguments: list[str], env: dict[str, str], told: Path, watch: Progress) -> None:
     os.environ.update(env)
-    own = Wanted.step
+    own = CancellationCheck.step
 
-    def step(self: Wanted, stage: str, done: int, total: int, rows: int) -> None:
+    def step(self: CancellationCheck, stage: str, done: int, total: int, rows: int) -> None:
         if stage != self.stage:
             watch.step(stage, done, total, rows)
         own(self, stage, done, total, rows)
 
     with (
-        patch.object(eventlake.job, "SubmittedRunner", lakes.Inline),
-        patch.object(Wanted, "step", step),
+        patch.object(eventlake.job, "SubmittedSpark", lakes.Inline),
+        patch.object(CancellationCheck, "step", step),
         told.open("w") as words,
         patch("sys.stderr", words),
     ):

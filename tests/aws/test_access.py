@@ -51,12 +51,12 @@ def test_the_keys_of_a_profile(aws: Aws, proxy: Proxy, keys: str) -> None:
 
 
 def test_a_profile_that_there_is_not(aws: Aws, keys: str) -> None:
-    with pytest.raises(InvalidSettings, match=r"there are no AWS credentials .*nobody"):
+    with pytest.raises(InvalidSettings, match=r"no AWS credentials .*nobody"):
         open_store(aws.settings(credentials_file=keys, profile="nobody")).names("segment-data")
 
 
 def test_no_keys_at_all(aws: Aws, keys: str) -> None:
-    with pytest.raises(InvalidSettings, match="there are no AWS credentials"):
+    with pytest.raises(InvalidSettings, match="no AWS credentials"):
         open_store(aws.settings()).names("segment-data")
 
 
@@ -80,7 +80,7 @@ def test_a_catalog_that_is_full_leaves_out_what_is_new(
     with proxy.ruled(full):
         done = lakes.load(more, aws.settings())
     assert done.status == "partial"
-    assert "a limit of the account is reached" in done.message
+    assert "a limit of the account was reached" in done.message
     report = eventlake_report(aws)
     failed = {line["table_name"] for line in report if line.get("status") == "failed"}
     new = {one.table.name for one in done.tables if one.is_new}

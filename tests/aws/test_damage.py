@@ -9,7 +9,7 @@ from eventlake.errors import Damaged, InvalidSettings
 from eventlake.lakes import open_store
 from eventlake.model.lake import AwsSettings
 from eventlake.services.read import open_lake
-from eventlake.verify import Place, verify
+from eventlake.verify import LakeFiles, verify
 from tests import lakes
 from tests.aws.moto import Aws
 
@@ -29,7 +29,7 @@ def landed(settings: AwsSettings, tmp_path: Path) -> AwsSettings:
 
 
 def check(settings: AwsSettings) -> Any:
-    return verify(Place(*open_store(settings).filesystem()), "web")
+    return verify(LakeFiles(*open_store(settings).filesystem()), "web")
 
 
 USES = {
@@ -44,7 +44,7 @@ USES = {
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 def test_no_such_bucket(settings: AwsSettings, use: Any) -> None:
     nowhere = settings.model_copy(update={"s3_bucket": "nowhere"})
-    with pytest.raises(InvalidSettings, match="s3_bucket is 'nowhere', and there is no such"):
+    with pytest.raises(InvalidSettings, match="s3_bucket is 'nowhere', and that bucket does not"):
         use(open_lake(nowhere))
 
 

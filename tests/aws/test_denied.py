@@ -93,7 +93,7 @@ def test_denied_before_the_commit_lands_nothing(
         lakes.load(world.files[:1], lake)
     with proxy.ruled(case.denied), pytest.raises(InsufficientPermissions) as refused:
         lakes.load(world.files, lake)
-    assert str(refused.value).startswith("may not ")
+    assert str(refused.value).startswith("no permission to ")
     assert f"grant {case.grant}" in str(refused.value)
     told = check_nothing_landed(lake, commits=int(case.earlier))
     assert set(told) <= {"EventLake.InsufficientPermissions"}
@@ -173,7 +173,7 @@ def check_partial(world: World, proxy: Proxy, lake: AwsSettings, case: Case) -> 
     with proxy.ruled(case.denied):
         result = lakes.load(world.files, lake)
     assert result.status == "partial"
-    assert result.message.startswith("may not ")
+    assert result.message.startswith("no permission to ")
     assert f"grant {case.grant}" in result.message
     with lakes.on_disk(lake) as folder:
         check_told(folder, result.run_id)
@@ -248,7 +248,7 @@ def test_lake_formation_is_named_when_it_is_what_refuses(
     with proxy.ruled(Denied("glue:CreateTable", "table/web/", why)):
         result = lakes.load(world.files, aws.settings())
     assert result.status == "partial"
-    assert f"Lake Formation guards this catalog; grant the permission that it names ({why})" in (
+    assert f"Lake Formation protects this catalog; grant the permission that it names ({why})" in (
         result.message
     )
 
@@ -319,7 +319,7 @@ def refused(world: World, lake: AwsSettings) -> str:
 
 def test_a_bucket_that_is_not_there(world: World, aws: Aws) -> None:
     said = refused(world, aws.settings(s3_bucket="not-there"))
-    assert "s3_bucket is 'not-there', and there is no such bucket" in said
+    assert "s3_bucket is 'not-there', and that bucket does not exist" in said
 
 
 @pytest.mark.parametrize(

@@ -60,9 +60,9 @@ def test_a_step_says_all_that_a_cluster_needs(emr: Emr) -> None:
     confs = dict(word.split("=", 1) for word in words if word.startswith("spark."))
     assert confs["spark.executorEnv.PYTHONPATH"] == "./code:./environment"
     assert confs["spark.yarn.appMasterEnv.PYTHONPATH"] == "./code:./environment"
-    assert confs["spark.python.daemon.module"] == "eventlake.pipeline.daemon"
+    assert confs["spark.python.daemon.module"] == "eventlake.runners.daemon"
     assert confs["spark.yarn.maxAppAttempts"] == "1"
-    at = next(at for at, word in enumerate(words) if word.endswith("/main.py"))
+    at = next(at for at, word in enumerate(words) if word.endswith("/entrypoint.py"))
     assert all(name.startswith(code) for name in (*archives, words[at]))
     assert f"s3_bucket={emr.aws.bucket}" in words[at:]
     assert f"emr_cluster_id={emr.cluster}" in words[at:]
@@ -119,9 +119,9 @@ def test_code_is_uploaded_once(emr: Emr) -> None:
         loading.result()
     puts = [call.key for call in emr.proxy.asked("PutObject") if "/code/" in call.key]
     assert sorted(key.rpartition("/")[2] for key in puts) == [
+        "entrypoint.py",
         "environment.tar.gz",
         "eventlake.zip",
-        "main.py",
     ]
 
 
@@ -163,9 +163,9 @@ def test_steps_of_two_sources_wait_their_turn(emr: Emr) -> None:
 @pytest.mark.parametrize(
     ("action", "what"),
     [
-        ("AddJobFlowSteps", "may not submit a run to"),
-        ("DescribeStep", "may not read the state of a run on"),
-        ("DescribeCluster", "may not look at"),
+        ("AddJobFlowSteps", "no permission to submit a run to"),
+        ("DescribeStep", "no permission to read the state of a run on"),
+        ("DescribeCluster", "no permission to look at"),
     ],
 )
 def test_a_missing_permission_is_named(emr: Emr, action: str, what: str) -> None:
@@ -241,7 +241,7 @@ def test_a_job_that_was_held_for_dead_while_it_waited_ends_with_a_word(emr: Emr)
     assert loading.result().status == "finished"
     code, told = emr.run(late)
     assert code == 1
-    assert "the run was cancelled, or held for dead while it waited" in told
+    assert "the run was cancelled, or treated as abandoned while it waited" in told
     assert emr.keys("segment-stage/") == []
 
 

@@ -209,7 +209,7 @@ def test_what_a_crash_left_of_new_columns_is_still_to_be_done(orders: Glue) -> N
         catalog.add_columns(ORDERS, [COUPON])
     known = catalog.table("web", "orders")
     assert known is not None
-    assert known.lacks([COUPON])  # so it is asked for again
+    assert known.missing_columns([COUPON])  # so it is asked for again
     catalog.add_columns(ORDERS, [COUPON])
     assert columns(raw(orders)) == columns(raw_partitions(orders)[0])
     assert len(orders.of("BatchUpdatePartition")) == 1  # those that have it are left alone

@@ -11,7 +11,7 @@ from eventlake.errors import InvalidSettings
 from eventlake.lakes import open_store
 from eventlake.model.lake import AwsSettings
 from eventlake.services.load import LoadResult
-from eventlake.verify import Place, verify
+from eventlake.verify import LakeFiles, verify
 from tests import lakes
 from tests.aws.moto import Aws
 
@@ -28,7 +28,7 @@ def raw(tmp_path: Path) -> list[Path]:
 
 def sync(lake: AwsSettings) -> LoadResult:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eventlake.services.load, "LocalRunner", lakes.Inline)
+        patch.setattr(eventlake.services.load, "LocalSpark", lakes.Inline)
         return eventlake.services.load.sync("web", lake=lake)  # type: ignore[arg-type]
 
 
@@ -42,7 +42,7 @@ def test_a_bucket_that_was_copied_is_its_own(
     for one in list(before.objects("")):
         s3.put_object(Bucket="the-copy", Key=one.path, Body=before.read(one.path))
         s3.delete_object(Bucket=aws.bucket, Key=one.path)
-    assert verify(Place(*open_store(copy).filesystem()), "web").problems == ()
+    assert verify(LakeFiles(*open_store(copy).filesystem()), "web").problems == ()
     done = sync(copy)
     assert (done.status, done.already_loaded) == ("nothing", len(raw))
 

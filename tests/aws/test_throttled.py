@@ -152,5 +152,5 @@ def test_two_that_change_one_object_lose_nothing(aws: Aws, proxy: Proxy) -> None
         return None if b"2" in (known or b"") else (known or b"") + b"2"
 
     with proxy.ruled(Once(overtaken, of("PutObject", path))):
-        store.change(path, with_two)
+        store.update(path, with_two)
     assert store.read(path) == b"123"

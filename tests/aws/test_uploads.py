@@ -22,7 +22,7 @@ PARTS = ("CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload")
 
 
 def upload(aws: Aws, **settings: Any) -> None:
-    with open_store(aws.settings(**settings)).writing(PATH) as file:
+    with open_store(aws.settings(**settings)).open_staged(PATH) as file:
         file.write(LARGE)
 
 

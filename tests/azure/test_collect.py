@@ -80,7 +80,7 @@ def test_from_a_request_to_the_archive_to_a_table(
         assert server.stop() == 0
     assert len(archived(azure)) == 20
     for status, landed in (("finished", 20), ("nothing", 0)):
-        with patch.object(eventlake.services.load, "LocalRunner", lakes.Inline):
+        with patch.object(eventlake.services.load, "LocalSpark", lakes.Inline):
             done = eventlake.services.load.load(
                 [f"{azure.root}/segment-logs/web"],
                 lake=tmp_path / "lake",
@@ -156,7 +156,7 @@ def test_a_container_that_refuses_is_told_without_the_key(
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "YW5vdGhlciBrZXk=")
     ran = processes.command("serve", "--source", "web", "--lake", lake, *spool)
     assert ran.code == 1
-    assert f"network rules of {ACCOUNT}, or see that AZURE_STORAGE_ACCOUNT_KEY" in ran.err
+    assert f"network rules of {ACCOUNT}, or check that AZURE_STORAGE_ACCOUNT_KEY" in ran.err
     assert "YW5vdGhlciBrZXk=" not in ran.err
 
 
@@ -168,7 +168,7 @@ def test_a_container_needs_a_spool_on_disk(azure: Azure, lake: Path) -> None:
         assert "--spool" in ran.err
 
 
-NOT_YET = "tables in ADLS are not landed yet; the collector archives there"
+NOT_YET = "tables in ADLS are not supported yet; the collector can archive there"
 
 
 def test_tables_are_not_landed_there_yet(azure: Azure, lake: Path, tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_tables_are_not_landed_there_yet(azure: Azure, lake: Path, tmp_path: Pat
 
 def test_a_check_tries_the_container_and_says_the_same(azure: Azure, lake: Path) -> None:
     ran = processes.command("check", "--lake", lake, "--json", env=azure.environ)
-    said = {one["what"]: (one["ok"], one["said"]) for one in ran.value}
+    said = {one["name"]: (one["ok"], one["detail"]) for one in ran.value}
     for place in ("segment-logs", "segment-stage", "segment-data"):
         assert all(said[f"{verb} {place}"][0] for verb in ("list", "write", "read"))
     assert said["write once"][0]

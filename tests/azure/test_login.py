@@ -99,9 +99,9 @@ def test_a_file_of_credentials(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"client_secret = {SECRET}", "it is no TOML"),
-        (f'password = "{SECRET}"', "it should have client_secret or account_key, a text, and"),
-        ("account_key = 5", "it should have client_secret or account_key, a text, and nothing"),
+        (f"client_secret = {SECRET}", "not valid TOML"),
+        (f'password = "{SECRET}"', "it may only have client_secret or account_key, as a string"),
+        ("account_key = 5", "it may only have client_secret or account_key, as a string"),
         (None, "No such file"),
     ],
 )
@@ -117,11 +117,11 @@ def test_a_file_that_is_wrong(text: str | None, message: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "there are no Azure credentials, and this machine has no identity of its own: set AZ"),
+        ({}, "no Azure credentials, and this machine has no managed identity: set AZ"),
         ({"login": "principal"}, "set tenant_id (or AZURE_TENANT_ID) and client_id (or AZURE_C"),
         ({"login": "principal", **IDS}, "set AZURE_CLIENT_SECRET (or client_secret in the cred"),
         ({"login": "key"}, "set AZURE_STORAGE_ACCOUNT_KEY (or account_key in the credentials_file"),
-        ({"login": "cli"}, "the Azure CLI gives no token: install it and run az login"),
+        ({"login": "cli"}, "the Azure CLI returned no token: install it and run az login"),
     ],
 )
 def test_what_is_missing_is_named(
@@ -164,7 +164,7 @@ def test_a_role_that_is_missing(refusing: Refusing, principal: Store) -> None:
     problem = refused(principal)
     assert isinstance(problem, InsufficientPermissions)
     assert str(problem) == (
-        f"may not write abfss://lake@{ACCOUNT}.dfs.core.windows.net/a "
+        f"no permission to write abfss://lake@{ACCOUNT}.dfs.core.windows.net/a "
         "(AuthorizationPermissionMismatch): grant Storage Blob Data Contributor on the container "
         f"lake to the service principal {CLIENT}"
     )
@@ -175,7 +175,9 @@ def test_a_firewall(refusing: Refusing, principal: Store) -> None:
     assert f"or let this machine through the network rules of {ACCOUNT}" in str(refused(principal))
     with pytest.raises(InsufficientPermissions, match="or let this machine through"):
         principal.exists("a")  # to which Azure answers without a code
-    with pytest.raises(InsufficientPermissions, match=r"may not list .* grant Storage Blob Data"):
+    with pytest.raises(
+        InsufficientPermissions, match=r"no permission to list .* grant Storage Blob Data"
+    ):
         principal.names("a")
 
 
@@ -189,7 +191,7 @@ def test_a_firewall(refusing: Refusing, principal: Store) -> None:
         (
             403,
             "KeyBasedAuthenticationNotPermitted",
-            "takes no account key: set tenant_id, client_id and AZURE_CLIENT_SECRET, or login",
+            "does not accept account keys: set tenant_id, client_id and AZURE_CLIENT_SECRET, or",
         ),
     ],
 )
@@ -205,11 +207,14 @@ def test_a_setting_that_is_wrong(
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("AADSTS7000215", "the client secret (AZURE_CLIENT_SECRET or the credentials_file) is not"),
+        (
+            "AADSTS7000215",
+            "the client secret (AZURE_CLIENT_SECRET or the credentials_file) is wrong",
+        ),
         ("AADSTS7000222", "has expired (AADSTS7000222)"),
-        ("AADSTS700016", "client_id is no application of the tenant"),
-        ("AADSTS90002", "tenant_id is no tenant"),
-        ("AADSTS53003", "see tenant_id, client_id and the secret or the identity (AADSTS53003)"),
+        ("AADSTS700016", "client_id is not an application of the tenant"),
+        ("AADSTS90002", "tenant_id does not exist"),
+        ("AADSTS53003", "check tenant_id, client_id and the secret or the identity (AADSTS53003)"),
     ],
 )
 def test_a_token_that_is_not_given(
@@ -224,10 +229,12 @@ def test_a_token_that_is_not_given(
 
 def test_a_key_of_another_account(azure: Azure, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "c29tZWJvZHkgZWxzZSdz")
-    with pytest.raises(InsufficientPermissions, match=r"see that AZURE_STORAGE_ACCOUNT_KEY or the"):
+    with pytest.raises(
+        InsufficientPermissions, match=r"check that AZURE_STORAGE_ACCOUNT_KEY or the"
+    ):
         open_store(azure.settings()).write("a", b"x")
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "no base64!")
-    with pytest.raises(InvalidSettings, match=r"AZURE_STORAGE_ACCOUNT_KEY .* it is no base64"):
+    with pytest.raises(InvalidSettings, match=r"AZURE_STORAGE_ACCOUNT_KEY .* not valid base64"):
         open_store(azure.settings()).write("a", b"x")
 
 

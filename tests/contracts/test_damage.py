@@ -19,7 +19,7 @@ from eventlake.ledger import Ledger, commits
 from eventlake.services.read import open_lake
 from eventlake.services.repair import repair
 from eventlake.stores import Disk
-from eventlake.verify import Place, Verification, verify
+from eventlake.verify import LakeFiles, Verification, verify
 from tests import lakes
 
 LEDGER = "segment-data/ledger/web"
@@ -60,7 +60,7 @@ def folded(lake: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def check(lake: Path) -> Verification:
-    return verify(Place(*Disk(str(lake)).filesystem()), "web")
+    return verify(LakeFiles(*Disk(str(lake)).filesystem()), "web")
 
 
 @contextmanager
@@ -97,7 +97,7 @@ every_use = pytest.mark.parametrize("use", USES.values(), ids=USES)
 
 def sync(lake: Path) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eventlake.services.load.LocalRunner", lakes.Inline)
+        patch.setattr("eventlake.services.load.LocalSpark", lakes.Inline)
         return lakes.eventlake.services.load.sync("web", lake=lake)
 
 
@@ -241,7 +241,7 @@ def test_a_snapshot_that_differs_from_the_commits(
     state = json.loads(path.read_bytes())
     path.write_text(json.dumps(state | {field: change(state[field])}))
     (problem,) = check(folded).problems
-    assert problem.startswith(f"{name(folded, path)} does not agree with the commits")
+    assert problem.startswith(f"{name(folded, path)} differs from the commits")
     assert field in problem
     repair(folded)
     assert check(folded).ok

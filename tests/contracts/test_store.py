@@ -38,7 +38,7 @@ def test_what_is_written_is_read(store: Store) -> None:
 
 
 def test_a_file_written_piece_by_piece(store: Store) -> None:
-    with store.writing("x/y.bin") as file:
+    with store.open_staged("x/y.bin") as file:
         file.write(b"one ")
         file.write(b"two")
     assert store.read("x/y.bin") == b"one two"
@@ -68,7 +68,7 @@ def test_an_object_is_published_as_often_as_it_takes(store: Store) -> None:
 
 def test_parts_come_in_the_order_that_they_are_asked_for(store: Store) -> None:
     for name in "abc":
-        store.leave(name, pa.py_buffer(name.encode() * 100))
+        store.write_staged(name, pa.py_buffer(name.encode() * 100))
     ranges = [Range("abc"[n % 3], n % 50, 1 + n % 7) for n in range(60)]
     found = [bytes(part) for part in store.read_ranges(ranges)]
     assert found == [path.encode() * size for path, _, size in ranges]
@@ -79,7 +79,7 @@ def test_a_file_is_opened_once_for_its_parts(
 ) -> None:
     store, opened = Disk(str(tmp_path)), list[str]()
     for name in "abc":
-        store.leave(name, pa.py_buffer(name.encode() * 100))
+        store.write_staged(name, pa.py_buffer(name.encode() * 100))
     read = Disk.open
     monkeypatch.setattr(Disk, "open", lambda self, path: opened.append(path) or read(self, path))
     list(store.read_ranges(Range("abc"[n % 3], n, 1) for n in range(60)))
@@ -89,7 +89,7 @@ def test_a_file_is_opened_once_for_its_parts(
 def test_parts_of_more_objects_than_may_be_open_at_a_time(tmp_path: Path) -> None:
     store = Disk(str(tmp_path))
     for number in range(200):
-        store.leave(f"{number}", pa.py_buffer(b"%d" % number))
+        store.write_staged(f"{number}", pa.py_buffer(b"%d" % number))
     held = resource.getrlimit(resource.RLIMIT_NOFILE)
     ranges = [Range(f"{number}", 0, len(f"{number}")) for number in range(200)] * 2
     highest = max(int(file.name) for file in Path("/dev/fd").iterdir())
@@ -134,7 +134,7 @@ def test_a_store_travels_to_workers(store: Store) -> None:
 
 
 def test_a_file_has_its_name_only_when_it_is_whole(store: Store) -> None:
-    with store.placing("x/y.bin") as file:
+    with store.write_durably("x/y.bin") as file:
         file.write(b"one ")
         assert not store.exists("x/y.bin")
         file.write(b"two")
@@ -144,7 +144,7 @@ def test_a_file_has_its_name_only_when_it_is_whole(store: Store) -> None:
 
 def test_a_file_whose_writer_fails_is_no_object(store: Store) -> None:
     def fail() -> None:
-        with store.placing("x/y.bin") as file:
+        with store.write_durably("x/y.bin") as file:
             file.write(b"one ")
             raise ZeroDivisionError
 
@@ -155,9 +155,9 @@ def test_a_file_whose_writer_fails_is_no_object(store: Store) -> None:
 
 def test_a_large_object(store: Store) -> None:
     data = bytes(range(256)) * (12 << 12)  # more than a part of an upload
-    with store.writing("big") as file:
+    with store.open_staged("big") as file:
         file.write(data)
-    assert b"".join(store.pieces("big")) == data
+    assert b"".join(store.stream("big")) == data
     with store.open("big") as file:
         assert file.size() == len(data)
         file.seek(len(data) - 300)
@@ -176,20 +176,20 @@ def test_what_is_known_of_an_object(store: Store) -> None:
     store.write("a/b", b"two")
     second = store.find("a/b")
     assert second is not None
-    assert second.mark != first.mark
+    assert second.etag != first.etag
 
 
 def test_a_change_is_made_of_what_is_there(store: Store) -> None:
-    store.change("a/b", lambda known: b"new" if known is None else b"old")
-    store.change("a/b", lambda known: (known or b"") + b"er")
-    store.change("a/b", lambda known: None)
+    store.update("a/b", lambda known: b"new" if known is None else b"old")
+    store.update("a/b", lambda known: (known or b"") + b"er")
+    store.update("a/b", lambda known: None)
     assert store.read("a/b") == b"newer"
 
 
 def test_changes_of_many_at_once_are_all_made(store: Store) -> None:
     def add(number: int) -> None:
         again: Store = pickle.loads(pickle.dumps(store))
-        again.change("a/b", lambda known: (known or b"") + b"%d," % number)
+        again.update("a/b", lambda known: (known or b"") + b"%d," % number)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(add, range(40)))
@@ -215,9 +215,9 @@ def test_odd_names(store: Store) -> None:
 
 def test_settled_and_secured(store: Store) -> None:
     store.write("a/b", b"x")
-    store.settle("a/b")
-    store.secure("a/b")
-    store.prune("nowhere")
+    store.fsync("a/b")
+    store.fsync_with_parents("a/b")
+    store.remove_folder("nowhere")
     assert store.read("a/b") == b"x"
 
 
@@ -227,7 +227,7 @@ def test_settled_and_secured(store: Store) -> None:
         lambda store: store.read("gone"),
         lambda store: store.open("gone"),
         lambda store: store.read_range("gone", 0, 1),
-        lambda store: list(store.pieces("gone")),
+        lambda store: list(store.stream("gone")),
         lambda store: store.publish("gone", "to"),
     ],
 )

@@ -28,8 +28,8 @@ from eventlake.model.naming import Call
 from eventlake.model.schema import new_table
 from eventlake.model.settings import SourceSettings
 from eventlake.stores import Disk, Store
-from eventlake.verify import Place, TableCheck, Verification, verify
-from eventlake.verify.events import NoEventError, read_event
+from eventlake.verify import LakeFiles, TableCheck, Verification, verify
+from eventlake.verify.events import InvalidLineError, read_event
 from tests.aws.moto import Aws, aws
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -156,11 +156,11 @@ class Lake:
         pq.write_table(pa.table({"reason": reasons, "run_id": [run] * len(reasons)}), path)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> LakeFiles:
         if not isinstance(self.store, Disk):
             for file in filter(Path.is_file, self.root.rglob("*")):
                 self.store.write(file.relative_to(self.root).as_posix(), file.read_bytes())
-        return Place(*self.store.filesystem())
+        return LakeFiles(*self.store.filesystem())
 
     def verify(self) -> Verification:
         return verify(self.place, "web")
@@ -283,7 +283,7 @@ def test_a_doubled_row(lake: Lake) -> None:
     lake.commit(lake.gz(line("a")), [Row("a"), Row("a")], landed=1)
     found = lake.verify()
     assert only(found) == TableCheck(table="signed_up", expected=1, found=2, doubled=1)
-    assert problem(found) == "table signed_up: 1 rows are there already: a"
+    assert problem(found) == "table signed_up: 1 rows are duplicates: a"
 
 
 def test_an_id_twice_in_two_tables(lake: Lake) -> None:
@@ -337,7 +337,7 @@ def test_a_file_that_is_gone(lake: Lake) -> None:
     path = done.tables[0].adds[0].path
     (lake.root / path).unlink()
     found = lake.verify()
-    assert found.problems[0] == f"Parquet files that a commit names and that are gone: {path}"
+    assert found.problems[0] == f"Parquet files of commits that are gone: {path}"
     assert only(found).missing == 1
 
 
@@ -411,7 +411,7 @@ def test_an_archive_file_that_is_gone(lake: Lake) -> None:
     found = lake.verify()
     assert (
         problem(found)
-        == f"{gone.relative_to(lake.root)} cannot be re-read: No such file or directory"
+        == f"{gone.relative_to(lake.root)} cannot be read again: No such file or directory"
     )
     assert (found.files_read, found.lines) == (2, 2)
 
@@ -501,8 +501,8 @@ def test_a_quarantine_that_lost_a_line(lake: Lake) -> None:
     lake.quarantine("not_json")
     lake.commit(lake.gz(b"{", b"[]"), [], quarantined=2)
     assert lake.verify().problems == (
-        "commit 1, and what its quarantine holds: quarantined 2, not 1",
-        "quarantine of commit 1, and what the archive gives: not_object 0, not 1",
+        "commit 1, compared with its quarantine: quarantined 2, not 1",
+        "quarantine of commit 1, compared with the archive: not_object 0, not 1",
     )
 
 
@@ -611,8 +611,8 @@ def test_a_suppressed_event_of_a_skipped_table(lake: Lake) -> None:
 def test_books_that_do_not_balance(lake: Lake) -> None:
     lake.commit(lake.gz(line("a")), [Row("a")], received=2)
     assert lake.verify().problems == (
-        "commit 1: the books do not balance: all",
-        "commit 1, and what the archive gives: received 2, not 1",
+        "commit 1: the counts do not add up: all",
+        "commit 1, compared with the archive: received 2, not 1",
     )
 
 
@@ -628,7 +628,7 @@ def test_every_line_is_judged_as_the_oracle_judges_it() -> None:
 def reason(raw: bytes) -> str | None:
     try:
         read_event(raw)
-    except NoEventError as refused:
+    except InvalidLineError as refused:
         return str(refused)
     return None
 

@@ -19,7 +19,7 @@ from eventlake.lakes import open_store
 from eventlake.services.read import open_lake
 from eventlake.stores import Store
 from eventlake.stores.s3 import S3
-from eventlake.verify import Place, verify
+from eventlake.verify import LakeFiles, verify
 from tests.aws.moto import Aws, aws
 from tests.aws.proxy import Proxy, proxy
 from tests.aws.rules import Denied, Refuses
@@ -79,7 +79,7 @@ def test_logs_in_another_bucket(lake: Lake, aws: Aws) -> None:
         assert found.problems == ()
     else:
         reason = "it is in S3, and the lake is not"
-        assert problem(found) == f"s3://other-logs/1.gz cannot be re-read: {reason}"
+        assert problem(found) == f"s3://other-logs/1.gz cannot be read again: {reason}"
     assert only(found).found == 1
 
 
@@ -93,7 +93,7 @@ def test_another_bucket_that_is_out_of_reach_is_a_problem(
     bucket.commit(bucket.gz(line("a")), [Row("a")])
     with proxy.ruled(Denied("s3:GetObject", "1.gz") if there else Denied("nothing")):
         said = problem(bucket.verify())
-    assert said.startswith("s3://other-logs/1.gz cannot be re-read: ")
+    assert said.startswith("s3://other-logs/1.gz cannot be read again: ")
     assert ("ACCESS_DENIED" in said) is there
 
 
@@ -151,8 +151,8 @@ def test_what_a_bucket_refuses(bucket: Lake, proxy: Proxy, what: str) -> None:
 
 
 def test_no_such_bucket(aws: Aws) -> None:
-    place = Place(*open_store(Aws(aws.url, "not-there").settings()).filesystem())
-    with pytest.raises(InvalidSettings, match=r"s3://not-there/.*there is no such bucket"):
+    place = LakeFiles(*open_store(Aws(aws.url, "not-there").settings()).filesystem())
+    with pytest.raises(InvalidSettings, match=r"s3://not-there/.*the bucket does not exist"):
         verify(place, "web")
 
 
@@ -199,10 +199,10 @@ def test_a_bucket_that_somebody_changed(landed: Store) -> None:
     landed.write(again, landed.read(doubled))
     landed.delete([gone])
     landed.write(cut, landed.read(cut)[:-1])
-    found = verify(Place(*landed.filesystem()), SOURCE)
+    found = verify(LakeFiles(*landed.filesystem()), SOURCE)
     assert found.problems[:2] == (
         f"Parquet files that no commit names: {again}",
-        f"Parquet files that a commit names and that are gone: {gone}",
+        f"Parquet files of commits that are gone: {gone}",
     )
     assert found.problems[2].startswith(f"{cut} cannot be read: ")
     (wrong,) = (one for one in found.tables if one.missing or one.extra or one.doubled)
@@ -214,9 +214,9 @@ def test_a_bucket_that_somebody_changed(landed: Store) -> None:
 def test_a_bucket_that_lost_a_log_and_then_a_commit(landed: Store) -> None:
     lost, _ = sorted(one.path for one in landed.objects("segment-logs"))
     landed.delete([lost])
-    place = Place(*landed.filesystem())
+    place = LakeFiles(*landed.filesystem())
     said = problem(verify(place, SOURCE))
-    assert said == f"{lost} cannot be re-read: No such file or directory"
+    assert said == f"{lost} cannot be read again: No such file or directory"
     landed.delete(["segment-data/ledger/web/000000000002.json"])
     unnamed, index, extra, *_ = verify(place, SOURCE).problems
     assert unnamed.startswith("Parquet files that no commit names: ")

@@ -265,7 +265,7 @@ def test_1_a_lake_that_differs_from_its_archive(shop: Shop, tmp_path: Path) -> N
     assert ran.code == 1
     assert "table pages: " in ran.out
     assert "events of the archive are missing" in ran.out
-    assert "Parquet files that a commit names and that are gone: " in ran.out
+    assert "Parquet files of commits that are gone: " in ran.out
 
 
 def test_1_a_lake_that_cannot_be_written(shop: Shop, tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_no_java_is_one_sentence(shop: Shop, tmp_path: Path, home: str) -> None:
     ran = command(
         "load", shop.raw, "--source", "web", "--lake", lake, env=without_java(tmp_path, **changes)
     )
-    fails(ran, 2, r"^error: Spark needs Java, and there is none here: install Java 17 or newer")
+    fails(ran, 2, r"^error: Spark needs Java, and none was found: install Java 17 or newer")
     assert not [*lake.rglob("*.json")]
 
 

@@ -38,7 +38,7 @@ def lines(count: int, prefix: str = "m") -> bytes:
 
 def sync(lake: Path, source: str = "web") -> LoadResult:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eventlake.services.load, "LocalRunner", lakes.Inline)
+        patch.setattr(eventlake.services.load, "LocalSpark", lakes.Inline)
         return eventlake.services.load.sync(source, lake=lake)
 
 
@@ -272,7 +272,7 @@ def test_a_stream_that_is_empty_is_a_failure(tmp_path: Path, piped: Piped) -> No
 
 COMMAND = (
     "import sys, eventlake.services.load, eventlake.cli.main as m; from tests.lakes import Inline;"
-    " eventlake.services.load.LocalRunner = Inline; sys.exit(m.main())"
+    " eventlake.services.load.LocalSpark = Inline; sys.exit(m.main())"
 )
 
 

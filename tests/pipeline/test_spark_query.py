@@ -8,7 +8,7 @@ from tests.unit.test_query import WORDS, orders, table
 
 from eventlake.errors import Damaged, InvalidSettings
 from eventlake.query import QueryTable, run_spark_query
-from eventlake.runners.local import LocalRunner
+from eventlake.runners.local import LocalSpark
 
 __all__ = ["orders"]
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def spark() -> SparkSession:
-    return LocalRunner("local[1]").session()
+    return LocalSpark("local[1]").session()
 
 
 def test_spark_answers_for_the_same_names(spark: SparkSession, orders: QueryTable) -> None:
@@ -39,7 +39,7 @@ def test_spark_answers_for_the_same_names(spark: SparkSession, orders: QueryTabl
         ("select cast('a' as int)", "cannot be cast"),
         ("select array(1)[5]", "out of bounds"),
         ("select " + "(" * 3000 + "1" + ")" * 3000, "StackOverflowError"),
-        ("select * from web.ordrs", "Nearest in the lake: web.orders"),
+        ("select * from web.ordrs", "Did you mean: web.orders"),
         ("select '\udcff'", "not valid UTF-8"),
     ],
 )

@@ -28,7 +28,7 @@ from eventlake.model.naming import Call, Naming
 from eventlake.model.schema import Column, new_table
 from eventlake.model.settings import SourceSettings
 from eventlake.model.types import Type
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 from tests.processes import Ran
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ COMMANDS = ("sample", "load", "tables", "schema", "query", "reports", "quarantin
 HEAVY = ("pyspark", "pyarrow", "duckdb", "numpy", "pandas", "eventlake.services.load")
 
 
-class LoadResult(Value):
+class LoadResult(FrozenModel):
     """The API's result, as its contract says."""
 
     run_id: str = "1793500000000000000"
@@ -438,7 +438,7 @@ TABLE = SimpleNamespace(
 )
 
 
-class Info(Value):
+class Info(FrozenModel):
     name: str
     columns: tuple[Column, ...]
     partition_columns: tuple[str, ...]

@@ -14,7 +14,7 @@ from eventlake.model.settings import source_settings
 from eventlake.services import load as api
 from eventlake.services.read import open_lake
 from eventlake.stores import Disk
-from eventlake.verify import Place, verify
+from eventlake.verify import LakeFiles, verify
 from tests import lakes
 
 ODD = [
@@ -64,7 +64,7 @@ def namesakes(tmp_path: Path) -> Path:
 
 def sync(lake: Path, source: str, **changes: object) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(api, "LocalRunner", lakes.Inline)
+        patch.setattr(api, "LocalSpark", lakes.Inline)
         return api.sync(source, lake=lake, changes=changes)
 
 
@@ -75,7 +75,7 @@ READS: dict[str, Callable[[Path, str], Any]] = {
     "serve": lambda lake, source: resolve_settings(Disk(str(lake)), source),
     "reports": lambda lake, source: open_lake(lake).reports(source),
     "quarantine": lambda lake, source: open_lake(lake).quarantine(source),
-    "verify": lambda lake, source: verify(Place(*Disk(str(lake)).filesystem()), source),
+    "verify": lambda lake, source: verify(LakeFiles(*Disk(str(lake)).filesystem()), source),
     "load": lambda lake, source: lakes.load([], lake, settings=source_settings(source=source)),
 }
 
@@ -198,7 +198,7 @@ def test_an_odd_argument_is_a_mistake_of_the_user(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(lake.parent)
-    monkeypatch.setattr(api, "LocalRunner", lakes.Inline)
+    monkeypatch.setattr(api, "LocalSpark", lakes.Inline)
     for odd in ODD:
         given = [word.replace("ODD", odd) for word in command]
         code = main([*given, "--lake", str(lake)])

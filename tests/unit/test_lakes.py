@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from eventlake.errors import InsufficientPermissions, InvalidSettings
-from eventlake.lakes import cluster_steps, given_settings, open_cluster, open_store
+from eventlake.lakes import cluster_checks, open_job_runner, open_store, resolve_settings
 from eventlake.model.lake import AwsSettings, AzureSettings, Encryption, LocalSettings
 from eventlake.stores import Disk
 from eventlake.stores.azure import Adls
@@ -29,13 +29,13 @@ def test_a_lake_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ("gs://bucket", "lake is 'gs://bucket': give a folder, s3://bucket, abfss://container@a"),
         (
             "abfss://lake@account.dfs.core.windows.net/lake",
-            "a lake is a whole container, abfss://lake@account.dfs.core.windows.net; it keeps to",
+            "a lake is a whole container, abfss://lake@account.dfs.core.windows.net; it uses only",
         ),
         ("abfss://lake", "lake is 'abfss://lake': a container's address is abfss://container@acc"),
         ("abfss://lake@account.example.com", "a container's address is abfss://container@account"),
         ("abfss://lake@Account.dfs.core.windows.net", "storage_account is 'Account': it should"),
         ("a-file", "lake is '.*a-file': it is a file, and a lake is a folder"),
-        ("nowhere", "lake is '.*nowhere': there is no such folder"),
+        ("nowhere", "lake is '.*nowhere': no such folder"),
     ],
 )
 def test_what_is_no_lake(lake: str, message: str, tmp_path: Path) -> None:
@@ -97,19 +97,19 @@ def test_who_lands_events_may_make_a_lake(tmp_path: Path) -> None:
 def test_a_bucket_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_REGION", raising=False)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
-    assert given_settings("s3://a-bucket/") == AwsSettings(
+    assert resolve_settings("s3://a-bucket/") == AwsSettings(
         s3_bucket="a-bucket", aws_region="eu-west-1"
     )
     monkeypatch.delenv("AWS_DEFAULT_REGION")
     with pytest.raises(InvalidSettings, match="lake is 's3://a-bucket': set AWS_REGION to the"):
-        given_settings("s3://a-bucket")
+        resolve_settings("s3://a-bucket")
 
 
 def test_a_container_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AZURE_STORAGE_ENDPOINT", "AZURE_TENANT_ID"):
         monkeypatch.delenv(name, raising=False)
     address = "abfss://a-container@anaccount.dfs.core.windows.net"
-    assert given_settings(f"{address}/") == AzureSettings(
+    assert resolve_settings(f"{address}/") == AzureSettings(
         storage_account="anaccount", storage_container="a-container"
     )
     store = open_store(address)
@@ -129,10 +129,10 @@ def test_an_emulator_of_the_environment(given: str, monkeypatch: pytest.MonkeyPa
 def test_a_lake_in_adls_has_no_cluster() -> None:
     settings = AzureSettings(storage_account="anaccount", storage_container="a-container")
     store = open_store(settings)
-    assert open_cluster(settings, store, temporary=False) is None
-    assert list(cluster_steps(settings)) == []
-    with pytest.raises(InvalidSettings, match="a temporary cluster is for a lake on AWS"):
-        open_cluster(settings, store, temporary=True)
+    assert open_job_runner(settings, store, temporary=False) is None
+    assert list(cluster_checks(settings)) == []
+    with pytest.raises(InvalidSettings, match="a temporary cluster needs a lake on AWS"):
+        open_job_runner(settings, store, temporary=True)
 
 
 AWS = """
@@ -148,7 +148,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_file_of_settings(file: Path) -> None:
     file.write_text(AWS + 'workspace_id = "ws"\nencryption = "SSE-KMS"\nkms_key_id = "k"\n')
-    assert given_settings(file) == AwsSettings(
+    assert resolve_settings(file) == AwsSettings(
         s3_bucket="a-bucket",
         aws_region="eu-west-1",
         workspace_id="ws",
@@ -159,23 +159,23 @@ def test_a_file_of_settings(file: Path) -> None:
 
 def test_paths_are_seen_from_the_file(file: Path) -> None:
     file.write_text('path = "lake"')
-    assert given_settings(file) == LocalSettings(path=str(file.parent / "lake"))
+    assert resolve_settings(file) == LocalSettings(path=str(file.parent / "lake"))
     file.write_text(AWS + 'credentials_file = "keys"')
-    settings = given_settings(str(file))
+    settings = resolve_settings(str(file))
     assert isinstance(settings, AwsSettings)
     assert settings.credentials_file == str(file.parent / "keys")
 
 
 def test_a_folder_may_end_in_toml(tmp_path: Path) -> None:
     (tmp_path / "x.toml").mkdir()
-    assert given_settings(tmp_path / "x.toml") == LocalSettings(path=str(tmp_path / "x.toml"))
+    assert resolve_settings(tmp_path / "x.toml") == LocalSettings(path=str(tmp_path / "x.toml"))
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("\na = =", r"aws.toml is no TOML: .*line 2"),
-        ("", "aws.toml: the lake's settings do not tell its kind: one of path .local., s3_bucket"),
+        ("\na = =", r"aws.toml is not valid TOML: .*line 2"),
+        ("", "aws.toml: the kind of lake is not clear: set one of path .local., s3_bucket"),
         (
             's3_bucket = "B"\naws_region = "eu-west-1"',
             "aws.toml: s3_bucket is 'B': it should match",
@@ -186,12 +186,12 @@ def test_a_folder_may_end_in_toml(tmp_path: Path) -> None:
 def test_a_file_that_is_wrong(file: Path, text: str, message: str) -> None:
     file.write_text(text)
     with pytest.raises(InvalidSettings, match=message):
-        given_settings(file)
+        resolve_settings(file)
 
 
 def test_a_file_that_is_not_there(file: Path) -> None:
-    with pytest.raises(InvalidSettings, match=r"lake is '.*aws.toml': there is no such file"):
-        given_settings(file)
+    with pytest.raises(InvalidSettings, match=r"lake is '.*aws.toml': no such file"):
+        resolve_settings(file)
 
 
 def opened(monkeypatch: pytest.MonkeyPatch, **changes: object) -> S3:

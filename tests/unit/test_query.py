@@ -12,7 +12,7 @@ import pytest
 
 from eventlake.errors import InvalidSettings
 from eventlake.model.settings import RESERVED
-from eventlake.query import QueryTable, nearest, run_query
+from eventlake.query import QueryTable, run_query, similar_tables
 
 NOON = datetime(2026, 11, 1, 12, 30, 0, 123456, tzinfo=UTC)
 BIG = Decimal("123456789012345678.123456")
@@ -210,11 +210,11 @@ def test_every_kind_of_query_is_answered(orders: QueryTable, sql: str) -> None:
         ("select id::int from web.orders", "Could not convert string"),
         (
             "select * from web.ordrs",
-            "Table with name ordrs does not exist! Nearest in the lake: web.orders",
+            "Table with name ordrs does not exist! Did you mean: web.orders",
         ),
-        ("select * from orders", "Nearest in the lake: web.orders"),
-        ("select * from shop.orders", "Nearest in the lake: web.orders"),
-        ("select * from web.xyz", "The lake has 1 table; `eventlake tables` shows all"),
+        ("select * from orders", "Did you mean: web.orders"),
+        ("select * from shop.orders", "Did you mean: web.orders"),
+        ("select * from web.xyz", "The lake has 1 table; run `eventlake tables` to list them"),
         ("", "0 statements; give one query"),
         ("\0", "Parser Error"),
         ("select '\udcff'", "not valid UTF-8"),
@@ -252,6 +252,9 @@ def test_a_query_reaches_nothing_but_the_lake(orders: QueryTable, tmp_path: Path
 
 def test_nearest_names_are_full_names() -> None:
     tables = [table(name="order_completed"), table(name="order_completed", database="app")]
-    assert nearest("web.order_complete", tables) == ["web.order_completed", "app.order_completed"]
-    assert nearest("`web`.`order_complete`", tables)[0] == "web.order_completed"
-    assert nearest("zebra", tables) == []
+    assert similar_tables("web.order_complete", tables) == [
+        "web.order_completed",
+        "app.order_completed",
+    ]
+    assert similar_tables("`web`.`order_complete`", tables)[0] == "web.order_completed"
+    assert similar_tables("zebra", tables) == []

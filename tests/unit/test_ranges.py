@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlake.stores.ranges import Range, merged, windows
+from eventlake.stores.ranges import Range, batch_by_size, merge_ranges
 
 RANGES = st.lists(
     st.builds(Range, st.sampled_from("ab"), st.integers(0, 60), st.integers(1, 20)), max_size=30
@@ -16,7 +16,7 @@ RANGES = st.lists(
 def test_every_range_lies_within_the_one_that_it_is_read_with(
     ranges: list[Range], gap: int
 ) -> None:
-    found = merged(ranges, gap)
+    found = merge_ranges(ranges, gap)
     assert found.keys() == set(ranges)
     for one, whole in found.items():
         assert one.path == whole.path
@@ -28,7 +28,7 @@ def test_every_range_lies_within_the_one_that_it_is_read_with(
 def test_nothing_is_read_that_is_further_than_the_gap_from_a_range(
     ranges: list[Range], gap: int
 ) -> None:
-    for whole in set(merged(ranges, gap).values()):
+    for whole in set(merge_ranges(ranges, gap).values()):
         own = [one for one in ranges if one.path == whole.path]
         near = {n for one in own for n in range(one.start - gap, one.end + gap)}
         assert set(range(whole.start, whole.end)) <= near
@@ -36,13 +36,13 @@ def test_nothing_is_read_that_is_further_than_the_gap_from_a_range(
 
 @given(RANGES, st.integers(0, 10))
 def test_what_is_read_apart_is_apart(ranges: list[Range], gap: int) -> None:
-    wholes = sorted(set(merged(ranges, gap).values()))
+    wholes = sorted(set(merge_ranges(ranges, gap).values()))
     for one, other in pairwise(wholes):
         assert one.path != other.path or other.start > one.end + gap
 
 
 @given(RANGES, st.integers(1, 50))
-def test_windows_keep_the_order_and_the_bound(ranges: list[Range], most: int) -> None:
-    found = list(windows(ranges, most))
+def test_batches_keep_the_order_and_the_bound(ranges: list[Range], most: int) -> None:
+    found = list(batch_by_size(ranges, most))
     assert [one for window in found for one in window] == ranges
     assert all(len(window) == 1 or sum(one.size for one in window) <= most for window in found)

@@ -74,7 +74,7 @@ def open_log(uri: str, holders: Holders = NONE) -> Iterator[bytes]:
     uri = absolute(uri, holders)
     if is_address(uri):
         root = holder_of(uri)
-        yield from holders[root].pieces(uri.removeprefix(f"{root}/"))
+        yield from holders[root].stream(uri.removeprefix(f"{root}/"))
         return
     path = local_path(uri)
     try:

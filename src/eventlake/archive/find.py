@@ -154,5 +154,5 @@ def _listed(store: Store, path: str, *, own: bool) -> Iterator[Object | PassedOv
 
 def _stored(store: Store, found: Object, *, own: bool) -> Input:
     uri = lake_address(found.path) if own else store.uri(found.path)
-    mark = fingerprint(uri, found.size, found.mark)
+    mark = fingerprint(uri, found.size, found.etag)
     return Input(uri=uri, fingerprint=mark, size=found.size)

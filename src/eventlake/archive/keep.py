@@ -56,7 +56,7 @@ def _kept(one: Input, store: Store, folder: str, holders: Holders) -> Input:
     received = _first_received(lambda: open_log(one.uri, holders)) or _modified(one, holders)
     path = f"{archive}/{_day(received)}/{mark}-{name}"
     if not store.exists(path):
-        with store.placing(path) as copy:
+        with store.write_durably(path) as copy:
             for piece in open_log(one.uri, holders):
                 copy.write(piece)
     return _archived(store, path, (one.uri, one.fingerprint))
@@ -68,14 +68,14 @@ def keep_stream(path: str, store: Store, folder: str) -> Input | None:
     The name of the copy comes from its content: the same stream has the same copy.
     """
     archive = f"{LOGS}/{folder}"
-    with store.errors("write", archive), _spool(store) as spool:
+    with store.translate_errors("write", archive), _spool(store) as spool:
         digest, suffix = _copy(_read_stream(path), spool)
         if not suffix:
             return None
         received = _first_received(lambda: _pieces(spool)) or int(time.time() * 1e6)
         place = f"{archive}/{_day(received)}/{digest[:32]}-stream{suffix}"
         if not store.exists(place):
-            with store.placing(place) as copy:
+            with store.write_durably(place) as copy:
                 for piece in _pieces(spool):
                     copy.write(piece)
     return _archived(store, place, ("stream:sha256", digest))
@@ -129,7 +129,7 @@ def _archived(store: Store, path: str, origin: tuple[str, str]) -> Input:
     if found is None:
         raise InvalidSettings(f"{path} has gone from the lake since it was written")
     uri = lake_address(path)
-    mark = fingerprint(uri, found.size, found.mark)
+    mark = fingerprint(uri, found.size, found.etag)
     return Input(uri=uri, fingerprint=mark, size=found.size, origin=origin)
 
 

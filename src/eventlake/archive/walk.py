@@ -13,7 +13,7 @@ from eventlake.archive.addresses import fingerprint, lake_address
 from eventlake.errors import InsufficientPermissions, InvalidSettings
 from eventlake.model.commit import Input
 from eventlake.model.layout import LOGS, STAGE
-from eventlake.stores.paths import file_status, given_path
+from eventlake.stores.paths import file_status, parse_path
 
 SUFFIXES = (".gz", ".zst", ".json", ".jsonl", ".ndjson", ".log")
 TABLES = ("segment-data", STAGE)
@@ -77,7 +77,7 @@ def files(path: str, lake: str | None) -> Iterator[Entry]:
     disk = _Disk(lake)
     if path in STANDARD_INPUT:
         return iter((_standard_input(),))
-    given = given_path(path)
+    given = parse_path(path)
     if file_status(given) is not None:
         return disk.named(given)
     matches = {match: file_status(match) for match in _expand(given)}

@@ -1,4 +1,4 @@
-"""The catalog of a lake that is complete by itself: one JSON file per table, in the lake."""
+"""A catalog in the lake itself, with one JSON file per table."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class FilesCatalog:
     store: Store
 
     def database(self, name: str) -> None:
-        """A database is there as soon as a table is in it."""
+        """Do nothing: a database is the folder of its tables."""
 
     def tables(self, database: str = "") -> Sequence[CatalogTable]:
         databases = [database] if database else self.store.names(CATALOG)[0]
@@ -26,7 +26,7 @@ class FilesCatalog:
             self._read(f"{CATALOG}/{name}/{file}").model_copy(update={"partitions": ()})
             for name in databases
             for file in self.store.names(f"{CATALOG}/{name}")[1]
-            if file.endswith(".json") and not file.startswith(".")  # others are not ours
+            if file.endswith(".json") and not file.startswith(".")  # ignore foreign files
         ]
 
     def table(self, database: str, name: str) -> CatalogTable | None:
@@ -34,47 +34,49 @@ class FilesCatalog:
         return self._read(path) if self.store.exists(path) else None
 
     def create(self, table: CatalogTable) -> None:
-        def created(known: CatalogTable | None) -> CatalogTable:
-            before = known or table
+        def merge(registered: CatalogTable | None) -> CatalogTable:
+            before = registered or table
             return before.with_columns(table.columns).with_partitions(table.partitions)
 
-        self._change(table, created)
+        self._update(table, merge)
 
     def add_columns(self, table: CatalogTable, columns: Sequence[Column]) -> None:
-        self._change(table, lambda known: _existing(known, table).with_columns(columns))
+        self._update(table, lambda registered: _require(registered, table).with_columns(columns))
 
     def add_partitions(self, table: CatalogTable, partitions: Sequence[Mapping[str, str]]) -> None:
-        self._change(table, lambda known: _existing(known, table).with_partitions(partitions))
+        self._update(
+            table, lambda registered: _require(registered, table).with_partitions(partitions)
+        )
 
     def replace(self, table: CatalogTable) -> None:
-        self.store.change(_path(table.database, table.name), lambda _: table.to_json())
+        self.store.update(_path(table.database, table.name), lambda _: table.to_json())
 
     def drop(self, table: CatalogTable) -> None:
         self.store.delete([_path(table.database, table.name)])
 
-    def _change(
+    def _update(
         self, table: CatalogTable, change: Callable[[CatalogTable | None], CatalogTable]
     ) -> None:
-        # Two runs may register one table at once, and neither may undo what the other wrote.
+        # Two runs may register a table at the same time, and neither may undo the other's change.
         path = _path(table.database, table.name)
 
-        def changed(known: bytes | None) -> bytes | None:
-            before = None if known is None else parse_value(self.store, path, CatalogTable, known)
+        def update(data: bytes | None) -> bytes | None:
+            before = None if data is None else parse_value(self.store, path, CatalogTable, data)
             if before:
                 check_location(table, before.location)
             after = change(before)
             return after.to_json() if after != before else None
 
-        self.store.change(path, changed)
+        self.store.update(path, update)
 
     def _read(self, path: str) -> CatalogTable:
         return read_value(self.store, path, CatalogTable)
 
 
-def _existing(known: CatalogTable | None, table: CatalogTable) -> CatalogTable:
-    if known is None:
+def _require(registered: CatalogTable | None, table: CatalogTable) -> CatalogTable:
+    if registered is None:
         raise MissingTable(f"the catalog has no table {table.database}.{table.name}")
-    return known
+    return registered
 
 
 def _path(database: str, name: str) -> str:

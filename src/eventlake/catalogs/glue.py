@@ -12,36 +12,36 @@ from typing import Any
 from botocore import xform_name
 from botocore.exceptions import ClientError
 
-from eventlake.aws import Access, aws_errors, code
-from eventlake.catalogs.glue_projection import ENABLED, projection
+from eventlake.aws import Access, aws_errors, error_code
+from eventlake.catalogs.glue_projection import ENABLED, missing_parameters
 from eventlake.catalogs.glue_tables import (
     Shape,
-    below,
+    add_columns,
     catalog_table,
     check_same,
     columns_of,
     glue_column,
-    grown,
-    lacking,
     location,
+    missing_columns,
     partition_input,
     partition_location,
     partition_names,
+    path_below,
     table_input,
 )
 from eventlake.errors import InsufficientPermissions, MissingTable, Unavailable
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.schema import Column
 
-BATCH = 100
-"""Partitions that Glue takes in one call."""
-DELETE_BATCH = 25
-"""Partitions that Glue deletes in one call."""
-TRIES = 8
-"""How often a table is read again that someone else has changed meanwhile."""
+MAX_BATCH = 100
+"""Glue's maximum of partitions in one call."""
+MAX_DELETE_BATCH = 25
+"""Glue's maximum of partitions in one delete call."""
+RETRIES = 8
+"""Retries of an update when others have changed the table."""
 
 MARK = "eventlake.tables"
-"""The database parameter that says: here may be tables of a lake."""
+"""The parameter of databases that have tables of a lake."""
 
 MISSING, EXISTS = "EntityNotFoundException", "AlreadyExistsException"
 CHANGED = "ConcurrentModificationException"
@@ -50,7 +50,7 @@ Partitions = Sequence[Mapping[str, str]]
 
 
 class _Changed(Unavailable):
-    """Someone else was faster: look again."""
+    """The table was changed concurrently: read it again and retry."""
 
 
 @dataclass(frozen=True)
@@ -59,306 +59,307 @@ class GlueCatalog:
 
     access: Access
     root: str
-    """Such as `s3://bucket`; tables that lie elsewhere are none of ours."""
+    """Such as `s3://bucket`; tables with another location are ignored."""
     catalog_id: str = ""
     projection: bool = False
-    """Have Athena reckon the partitions, and register none but those of the reports."""
+    """Use Athena's partition projection; register partitions of the reports only."""
 
     def database(self, name: str) -> None:
         resource = f"database/{name}"
-        found = self._ask("GetDatabase", resource, {"Name": name}, accept=MISSING)
-        if found is None:
-            made = {"DatabaseInput": {"Name": name, "Parameters": {MARK: "true"}}}
-            self._ask("CreateDatabase", resource, made, accept=EXISTS)
-        elif MARK not in found["Database"].get("Parameters", {}):
-            self._mark(found["Database"])
+        result = self._call("GetDatabase", resource, {"Name": name}, accept=MISSING)
+        if result is None:
+            arguments = {"DatabaseInput": {"Name": name, "Parameters": {MARK: "true"}}}
+            self._call("CreateDatabase", resource, arguments, accept=EXISTS)
+        elif MARK not in result["Database"].get("Parameters", {}):
+            self._mark(result["Database"])
 
     def tables(self, database: str = "") -> Sequence[CatalogTable]:
-        """Every table of this lake that is in a marked database, or in one that lies in the lake.
+        """The tables of this lake in databases with our parameter or with a location in the lake.
 
-        An account may have thousands of databases, and those of others are not looked into.
+        Other databases are not listed: an account may have thousands.
         """
         databases = [database] if database else self._databases()
-        found = (table for name in databases for table in self._tables_of(name))
-        return [catalog_table(self.root, table) for table in found]
+        tables = (table for name in databases for table in self._tables_of(name))
+        return [catalog_table(self.root, table) for table in tables]
 
     def table(self, database: str, name: str) -> CatalogTable | None:
-        known = self._get(database, name)
-        return None if known is None or below(self.root, known) is None else self._read(known)
+        current = self._get(database, name)
+        if current is None or path_below(self.root, current) is None:
+            return None
+        return self._read(current)
 
     def create(self, table: CatalogTable) -> None:
-        known = _persist(partial(self._ensure, table))
-        self._add_partitions(table, known, table.partitions)
+        current = _retry_on_change(partial(self._create_or_update, table))
+        self._add_partitions(table, current, table.partitions)
 
     def add_columns(self, table: CatalogTable, columns: Sequence[Column]) -> None:
-        self._with(table, columns, ())
+        self._ensure_columns(table, columns, ())
 
     def add_partitions(self, table: CatalogTable, partitions: Partitions) -> None:
         if partitions:
-            self._add_partitions(table, self._with(table, (), partitions), partitions)
+            self._add_partitions(table, self._ensure_columns(table, (), partitions), partitions)
 
     def replace(self, table: CatalogTable) -> None:
-        known = self._get(table.database, table.name)
-        if known is not None and not self._is_same(table, known):
-            if below(self.root, known) is None:
-                check_same(self.root, table, known)
+        current = self._get(table.database, table.name)
+        if current is not None and not self._is_same(table, current):
+            if path_below(self.root, current) is None:
+                check_same(self.root, table, current)
             self._delete(table)
         self.create(table)
         if not self._projects(table):
             self._correct_partitions(table)
 
-    def _is_same(self, table: CatalogTable, known: Shape) -> bool:
-        same_keys = partition_names(known) == table.partition_columns
-        return below(self.root, known) == table.location and same_keys
+    def _is_same(self, table: CatalogTable, current: Shape) -> bool:
+        same_keys = partition_names(current) == table.partition_columns
+        return path_below(self.root, current) == table.location and same_keys
 
     def drop(self, table: CatalogTable) -> None:
-        known = self._get(table.database, table.name)
-        if known is not None:
-            check_same(self.root, table, known)
+        current = self._get(table.database, table.name)
+        if current is not None:
+            check_same(self.root, table, current)
             self._delete(table)
 
     def _delete(self, table: CatalogTable) -> None:
-        given = {"DatabaseName": table.database, "Name": table.name}
-        self._ask("DeleteTable", _table(table), given, accept=MISSING)
+        arguments = {"DatabaseName": table.database, "Name": table.name}
+        self._call("DeleteTable", _resource(table), arguments, accept=MISSING)
 
     # Databases
 
-    def _mark(self, known: Shape) -> None:
-        """Say that a database that was there before is one to look into; it is as good without."""
-        kept = {name: value for name, value in known.items() if name in self._takes("Database")}
-        marked = {**kept, "Parameters": {**known.get("Parameters", {}), MARK: "true"}}
-        given = {"Name": known["Name"], "DatabaseInput": marked}
+    def _mark(self, current: Shape) -> None:
+        """Add our parameter to an existing database; give up silently if that is not possible."""
+        writable = self._writable_fields("Database")
+        kept = {name: value for name, value in current.items() if name in writable}
+        marked = {**kept, "Parameters": {**current.get("Parameters", {}), MARK: "true"}}
+        arguments = {"Name": current["Name"], "DatabaseInput": marked}
         try:
-            self._ask("UpdateDatabase", f"database/{known['Name']}", given)
+            self._call("UpdateDatabase", f"database/{current['Name']}", arguments)
         except (InsufficientPermissions, _Changed):
             return
 
     def _databases(self) -> list[str]:
         return [
-            found["Name"]
-            for found in self._pages("GetDatabases", "DatabaseList", "catalog", {})
-            if MARK in found.get("Parameters", {})
-            or f"{found.get('LocationUri', '')}/".startswith(f"{self.root}/")
+            database["Name"]
+            for database in self._pages("GetDatabases", "DatabaseList", "catalog", {})
+            if MARK in database.get("Parameters", {})
+            or f"{database.get('LocationUri', '')}/".startswith(f"{self.root}/")
         ]
 
     def _tables_of(self, database: str) -> list[Shape]:
-        given = {"DatabaseName": database}
-        found = self._pages("GetTables", "TableList", f"database/{database}", given)
-        return [table for table in found if below(self.root, table) is not None]
+        arguments = {"DatabaseName": database}
+        tables = self._pages("GetTables", "TableList", f"database/{database}", arguments)
+        return [table for table in tables if path_below(self.root, table) is not None]
 
     # Tables
 
     def _get(self, database: str, name: str) -> Shape | None:
-        given = {"DatabaseName": database, "Name": name}
-        found = self._ask("GetTable", f"table/{database}/{name}", given, accept=MISSING)
-        return found and dict(found["Table"])
+        arguments = {"DatabaseName": database, "Name": name}
+        result = self._call("GetTable", f"table/{database}/{name}", arguments, accept=MISSING)
+        return result and dict(result["Table"])
 
-    def _read(self, known: Shape) -> CatalogTable:
-        table, keys = catalog_table(self.root, known), partition_names(known)
-        found = self._partitions(table, ExcludeColumnSchema=True)
-        every = ((dict(zip(keys, one["Values"], strict=False)), one) for one in found)
+    def _read(self, current: Shape) -> CatalogTable:
+        table, keys = catalog_table(self.root, current), partition_names(current)
+        partitions = self._partitions(table, ExcludeColumnSchema=True)
+        every = ((dict(zip(keys, one["Values"], strict=False)), one) for one in partitions)
         return table.with_partitions([v for v, one in every if self._is_in_place(table, v, one)])
 
-    def _is_in_place(self, table: CatalogTable, values: Mapping[str, str], known: Shape) -> bool:
-        """Whether a partition reads its own folder; one that reads another is as good as none."""
+    def _is_in_place(self, table: CatalogTable, values: Mapping[str, str], current: Shape) -> bool:
+        """Whether a partition's location is its own folder; others are treated as missing."""
         if table.format != "parquet":
             return True
-        place = below(self.root, known)
+        place = path_below(self.root, current)
         return place == partition_location("", table, values).strip("/")
 
-    def _make(self, table: CatalogTable) -> Shape | None:
-        """The table as it was made; None when it was there."""
+    def _try_create(self, table: CatalogTable) -> Shape | None:
+        """Create a table and return it; None if it exists."""
         made = table_input(self.root, table)
         made["Parameters"] |= self._projection(table, {}, table.partitions)
-        given = {"DatabaseName": table.database, "TableInput": made}
-        is_new = self._ask("CreateTable", _table(table), given, accept=EXISTS) is not None
+        arguments = {"DatabaseName": table.database, "TableInput": made}
+        is_new = self._call("CreateTable", _resource(table), arguments, accept=EXISTS) is not None
         return made if is_new else None
 
-    def _with(
+    def _ensure_columns(
         self, table: CatalogTable, columns: Sequence[Column], partitions: Partitions
     ) -> Shape:
-        """Add columns, and return the table as Glue has it; MissingTable if it has none."""
-        known: Shape = _persist(partial(self._grow, table, columns, partitions))
-        return known
+        """Add missing columns and return the table as Glue has it; raises MissingTable."""
+        current: Shape = _retry_on_change(
+            partial(self._read_and_update, table, columns, partitions)
+        )
+        return current
 
-    def _ensure(self, table: CatalogTable) -> Shape:
-        """Create the table, or add the columns that it lacks; return it as Glue has it."""
-        made = self._make(table)
+    def _create_or_update(self, table: CatalogTable) -> Shape:
+        """Create the table or add its missing columns; return it as Glue has it."""
+        made = self._try_create(table)
         if made is not None:
             return made
         try:
-            return self._grow(table, table.columns, table.partitions)
+            return self._read_and_update(table, table.columns, table.partitions)
         except MissingTable as problem:  # dropped since: try to create it again
-            raise _Changed(f"others keep dropping {_table(table)} in Glue") from problem
+            raise _Changed(f"{_resource(table)} in Glue keeps being dropped") from problem
 
-    def _grow(
+    def _read_and_update(
         self, table: CatalogTable, columns: Sequence[Column], partitions: Partitions
     ) -> Shape:
-        known = self._get(table.database, table.name)
-        if known is None:
+        """Add missing columns and parameters; keep everything else as it is in Glue."""
+        current = self._get(table.database, table.name)
+        if current is None:
             raise MissingTable(f"Glue has no table {table.database}.{table.name}")
-        check_same(self.root, table, known)
-        return self._update(table, known, columns, partitions)
-
-    def _update(
-        self,
-        table: CatalogTable,
-        known: Shape,
-        columns: Sequence[Column],
-        partitions: Partitions,
-    ) -> Shape:
-        """What others put there stays: only what is lacking is added to what Glue gave."""
-        parameters = known.get("Parameters", {})
+        check_same(self.root, table, current)
+        parameters = current.get("Parameters", {})
         if self._projects(table) and ENABLED not in parameters:
-            # From now on Athena asks for none of those that are registered.
-            partitions = [*partitions, *self._read(known).partitions]
+            # Athena ignores registered partitions from now on.
+            partitions = [*partitions, *self._read(current).partitions]
         added = self._projection(table, parameters, partitions)
-        lacks = lacking(columns_of(known), list(map(glue_column, columns)))
-        if not lacks and not added:
-            return known
-        update = grown(known, lacks, self._takes("Table"))
+        missing = missing_columns(columns_of(current), list(map(glue_column, columns)))
+        if not missing and not added:
+            return current
+        update = add_columns(current, missing, self._writable_fields("Table"))
         update["Parameters"] = {**parameters, **added}
-        if lacks:
-            # First the partitions: if we end in between, the table still lacks the columns, and
-            # whoever finishes the run finds that there is something left to do.
-            self._pass_on(table, columns_of(update))
-        given = {
+        if missing:
+            # Partitions first: if this process dies in between, the table still lacks the
+            # columns, so the run that recovers repeats the update.
+            self._add_columns_to_partitions(table, columns_of(update))
+        arguments = {
             "DatabaseName": table.database,
             "TableInput": update,
-            "VersionId": known["VersionId"],
-            # Glue keeps every old version and stops at a limit, which hourly syncs would reach.
+            "VersionId": current["VersionId"],
+            # Glue keeps old versions up to a limit, which hourly syncs would reach.
             "SkipArchive": True,
         }
-        self._ask("UpdateTable", _table(table), given)
+        self._call("UpdateTable", _resource(table), arguments)
         return update
 
     def _projection(
-        self, table: CatalogTable, known: Mapping[str, str], partitions: Partitions
+        self, table: CatalogTable, current: Mapping[str, str], partitions: Partitions
     ) -> dict[str, str]:
         if not self._projects(table):
             return {}
-        return projection(known, table.partition_columns, partitions, location(self.root, table))
+        return missing_parameters(
+            current, table.partition_columns, partitions, location(self.root, table)
+        )
 
     def _projects(self, table: CatalogTable) -> bool:
-        # Which sources there are, Athena cannot reckon.
+        # The reports are partitioned by source, which projection cannot enumerate.
         return self.projection and table.format == "parquet"
 
     # Partitions
 
-    def _partitions(self, table: CatalogTable, **given: Any) -> Iterator[Shape]:
-        named = {"DatabaseName": table.database, "TableName": table.name, **given}
-        return self._pages("GetPartitions", "Partitions", _table(table), named)
+    def _partitions(self, table: CatalogTable, **arguments: Any) -> Iterator[Shape]:
+        arguments |= {"DatabaseName": table.database, "TableName": table.name}
+        return self._pages("GetPartitions", "Partitions", _resource(table), arguments)
 
-    def _add_partitions(self, table: CatalogTable, known: Shape, partitions: Partitions) -> None:
+    def _add_partitions(self, table: CatalogTable, current: Shape, partitions: Partitions) -> None:
         if self._projects(table):
             return
         each = {tuple(one[name] for name in table.partition_columns): one for one in partitions}
-        inputs = [partition_input(self.root, table, known, dict(one)) for one in each.values()]
-        self._batches("BatchCreatePartition", "PartitionInputList", table, inputs)
+        inputs = [partition_input(self.root, table, current, dict(one)) for one in each.values()]
+        self._call_in_batches("BatchCreatePartition", "PartitionInputList", table, inputs)
 
     def _correct_partitions(self, table: CatalogTable) -> None:
-        """Point partitions at their own folders, and remove those that the table has not."""
+        """Set partitions' locations to their own folders, and delete those not in `table`."""
         wanted = {
             tuple(one.values()): partition_location(self.root, table, one)
             for one in table.partitions
         }
-        takes, moved, extra = self._takes("Partition"), [], []
+        writable, moved, extra = self._writable_fields("Partition"), [], []
         for one in self._partitions(table):
             place = wanted.get(tuple(one["Values"]))
             if place is None:
                 extra.append({"Values": one["Values"]})
             elif one["StorageDescriptor"]["Location"].rstrip("/") != place.rstrip("/"):
                 storage = {**one["StorageDescriptor"], "Location": place}
-                kept = {name: value for name, value in one.items() if name in takes}
+                kept = {name: value for name, value in one.items() if name in writable}
                 moved.append(
                     {
                         "PartitionValueList": one["Values"],
                         "PartitionInput": {**kept, "StorageDescriptor": storage},
                     }
                 )
-        self._batches("BatchUpdatePartition", "Entries", table, moved)
-        for start in range(0, len(extra), DELETE_BATCH):
-            batch = extra[start : start + DELETE_BATCH]
-            self._batches("BatchDeletePartition", "PartitionsToDelete", table, batch)
+        self._call_in_batches("BatchUpdatePartition", "Entries", table, moved)
+        for start in range(0, len(extra), MAX_DELETE_BATCH):
+            batch = extra[start : start + MAX_DELETE_BATCH]
+            self._call_in_batches("BatchDeletePartition", "PartitionsToDelete", table, batch)
 
-    def _pass_on(self, table: CatalogTable, columns: Sequence[Shape]) -> None:
-        """Give a table's columns to those of its partitions that lack any."""
-        takes = self._takes("Partition")
+    def _add_columns_to_partitions(self, table: CatalogTable, columns: Sequence[Shape]) -> None:
+        """Add a table's columns to those of its partitions that lack any."""
+        writable = self._writable_fields("Partition")
         entries = (
-            {"PartitionValueList": one["Values"], "PartitionInput": grown(one, lacks, takes)}
+            {
+                "PartitionValueList": one["Values"],
+                "PartitionInput": add_columns(one, missing, writable),
+            }
             for one in self._partitions(table)
-            if (lacks := lacking(columns_of(one), columns))
+            if (missing := missing_columns(columns_of(one), columns))
         )
-        self._batches("BatchUpdatePartition", "Entries", table, entries)
+        self._call_in_batches("BatchUpdatePartition", "Entries", table, entries)
 
-    def _batches(
+    def _call_in_batches(
         self,
         action: str,
         field: str,
         table: CatalogTable,
         items: Collection[Shape] | Iterator[Shape],
     ) -> None:
-        rest = iter(items)
-        while batch := list(islice(rest, BATCH)):
-            given = {"DatabaseName": table.database, "TableName": table.name, field: batch}
-            answer = _persist(partial(self._ask, action, _table(table), given))
-            with self._errors(action, _table(table)):
-                _raise_first(action, answer.get("Errors", ()))
+        remaining = iter(items)
+        while batch := list(islice(remaining, MAX_BATCH)):
+            arguments = {"DatabaseName": table.database, "TableName": table.name, field: batch}
+            response = _retry_on_change(partial(self._call, action, _resource(table), arguments))
+            with self._errors(action, _resource(table)):
+                _raise_first_error(action, response.get("Errors", ()))
 
     # Calls
 
-    def _ask(self, action: str, resource: str, given: Mapping[str, Any], accept: str = "") -> Any:
-        """Glue's answer; None when it refuses with the code that is accepted."""
+    def _call(
+        self, action: str, resource: str, arguments: Mapping[str, Any], accept: str = ""
+    ) -> Any:
+        """Call Glue and return its response; None if it fails with the error code `accept`."""
         call = getattr(self.access.client("glue"), xform_name(action))
         with self._errors(action, resource):
             try:
-                return call(**self._catalog, **given)
+                return call(**self._catalog, **arguments)
             except ClientError as problem:
-                if code(problem) == CHANGED:
-                    raise _Changed(
-                        f"others keep changing {resource} in Glue: {problem}"
-                    ) from problem
-                if code(problem) != accept:
+                if error_code(problem) == CHANGED:
+                    raise _Changed(f"{resource} in Glue keeps changing: {problem}") from problem
+                if error_code(problem) != accept:
                     raise
                 return None
 
     def _pages(
-        self, action: str, field: str, resource: str, given: Mapping[str, Any]
+        self, action: str, field: str, resource: str, arguments: Mapping[str, Any]
     ) -> Iterator[Shape]:
-        """All that Glue lists; nothing of what is not there, or not there any more."""
+        """Yield the items of all pages; none if the resource does not exist."""
         pages = self.access.client("glue").get_paginator(xform_name(action))
         with self._errors(action, resource):
             try:
-                for page in pages.paginate(**self._catalog, **given):
+                for page in pages.paginate(**self._catalog, **arguments):
                     yield from page.get(field, ())
             except ClientError as problem:
-                if code(problem) != MISSING:
+                if error_code(problem) != MISSING:
                     raise
 
     def _errors(self, action: str, resource: str) -> AbstractContextManager[None]:
         partition = self.access.client("glue").meta.partition
         arn = f"arn:{partition}:glue:{self.access.region}:{self.catalog_id or '*'}:{resource}"
-        above = {"table": ", its database and the catalog", "database": " and the catalog"}
-        needs = f"glue:{action} on {arn}{above.get(resource.partition('/')[0], '')}"
-        return aws_errors(f"call Glue's {action} for {resource}", needs)
+        parents = {"table": ", its database and the catalog", "database": " and the catalog"}
+        permission = f"glue:{action} on {arn}{parents.get(resource.partition('/')[0], '')}"
+        return aws_errors(f"call Glue's {action} for {resource}", permission)
 
     @property
     def _catalog(self) -> dict[str, str]:
         return {"CatalogId": self.catalog_id} if self.catalog_id else {}
 
-    def _takes(self, shape: str) -> Collection[str]:
-        """What an update takes of what Glue gives; the rest is Glue's own."""
+    def _writable_fields(self, shape: str) -> Collection[str]:
+        """The fields of a Glue structure that its update accepts; the others are read-only."""
         model = self.access.client("glue").meta.service_model
         return frozenset(model.shape_for(f"{shape}Input").members)
 
 
-def _table(table: CatalogTable) -> str:
+def _resource(table: CatalogTable) -> str:
     return f"table/{table.database}/{table.name}"
 
 
-def _persist(work: Callable[[], Any]) -> Any:
-    """Do something again while others are faster."""
-    for number in range(TRIES):
+def _retry_on_change(work: Callable[[], Any]) -> Any:
+    """Call `work`, and again with increasing pauses while it raises `_Changed`."""
+    for number in range(RETRIES):
         try:
             return work()
         except _Changed:
@@ -366,10 +367,10 @@ def _persist(work: Callable[[], Any]) -> Any:
     return work()
 
 
-def _raise_first(action: str, errors: Sequence[Shape]) -> None:
-    """A partition that is there already, or is gone, is as it should be; else the batch failed."""
+def _raise_first_error(action: str, errors: Sequence[Shape]) -> None:
+    """Raise the first error of a batch that is not about an existing or a missing partition."""
     for error in errors:
         detail = error.get("ErrorDetail", {})
         if detail.get("ErrorCode") not in (EXISTS, MISSING):
-            found = {"Code": detail.get("ErrorCode", ""), "Message": detail.get("ErrorMessage", "")}
-            raise ClientError({"Error": found}, action)
+            cause = {"Code": detail.get("ErrorCode", ""), "Message": detail.get("ErrorMessage", "")}
+            raise ClientError({"Error": cause}, action)

@@ -1,4 +1,4 @@
-"""A table in Glue's own shape: what is written there, and what is read of what others wrote."""
+"""Conversion of tables to and from Glue's structures, also of tables that others created."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -12,10 +12,10 @@ from eventlake.model.schema import Column
 from eventlake.model.types import Type
 
 Shape = dict[str, Any]
-"""A table, partition or storage descriptor as boto3 gives and takes it."""
+"""A table, partition or storage descriptor of boto3."""
 
 SOURCE = "eventlake.source"
-"""The table parameter that keeps what Glue has no field for."""
+"""The table parameter with the source's id."""
 
 _SERDES: Mapping[str, Mapping[str, str]] = {
     "parquet": {
@@ -23,7 +23,7 @@ _SERDES: Mapping[str, Mapping[str, str]] = {
         "output": "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
         "serde": "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
     },
-    # Of a list in a JSON line this serde gives the JSON text where the column is a string.
+    # With this serde, a list in a string column is read as JSON text.
     "json": {
         "input": "org.apache.hadoop.mapred.TextInputFormat",
         "output": "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
@@ -31,27 +31,27 @@ _SERDES: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-_OURS = frozenset(map(str, Type))
-_NEAREST: Mapping[str, Type] = {
+_OWN_TYPES = frozenset(map(str, Type))
+_TYPES: Mapping[str, Type] = {
     **{str(kind): kind for kind in Type},
     **dict.fromkeys(("tinyint", "smallint", "int", "integer"), Type.BIGINT),
     **dict.fromkeys(("decimal", "double", "float"), Type.DECIMAL),
 }
-"""Others' types as the nearest of ours; what is not here is a string."""
+"""Glue types as column types; all others become strings."""
 
 
 # To Glue
 
 
 def table_input(root: str, table: CatalogTable) -> Shape:
-    """A new table."""
+    """The TableInput of a new table."""
     return {
         "Name": table.name,
         "TableType": "EXTERNAL_TABLE",
         "Parameters": {
             "EXTERNAL": "TRUE",
             "classification": table.format,
-            # All sources share the table of the reports.
+            # All sources share the table of reports.
             **({SOURCE: table.source} if table.source and table.format != "json" else {}),
         },
         "PartitionKeys": [{"Name": name, "Type": "string"} for name in table.partition_columns],
@@ -66,7 +66,7 @@ def _storage(root: str, table: CatalogTable) -> Shape:
         "Location": location(root, table),
         "InputFormat": names["input"],
         "OutputFormat": names["output"],
-        "Compressed": False,  # of the files as a whole; Parquet compresses within
+        "Compressed": False,  # Parquet is compressed inside the file
         "NumberOfBuckets": -1,
         "SerdeInfo": {
             "SerializationLibrary": names["serde"],
@@ -84,12 +84,12 @@ def location(root: str, table: CatalogTable) -> str:
     return f"{root}/{table.location}/"
 
 
-def partition_input(root: str, table: CatalogTable, known: Shape, values: Shape) -> Shape:
-    """A new partition of a table that Glue knows; it reads as the table does."""
-    place = partition_location(root, table, values)
+def partition_input(root: str, table: CatalogTable, registered: Shape, values: Shape) -> Shape:
+    """The PartitionInput of a new partition, with the registered table's storage descriptor."""
+    folder = partition_location(root, table, values)
     return {
         "Values": [values[name] for name in table.partition_columns],
-        "StorageDescriptor": {**known["StorageDescriptor"], "Location": place},
+        "StorageDescriptor": {**registered["StorageDescriptor"], "Location": folder},
     }
 
 
@@ -98,36 +98,36 @@ def partition_location(root: str, table: CatalogTable, values: Mapping[str, str]
 
 
 def _folder(table: CatalogTable, values: Mapping[str, str]) -> str:
-    if table.format == "json":  # reports lie by day first, and by the source's folder
+    if table.format == "json":  # reports are in folders by day, then by source
         return partition_path({"day": values["day"], "source": table.source or values["source_id"]})
     return partition_path(values)
 
 
-def lacking(known: Collection[Shape], wanted: Collection[Shape]) -> list[Shape]:
-    """Those of the wanted columns that are not known, whatever their type or comment there."""
-    names = {column["Name"].lower() for column in known}
+def missing_columns(current: Collection[Shape], wanted: Collection[Shape]) -> list[Shape]:
+    """Those of the wanted columns whose names are not among the current ones."""
+    names = {column["Name"].lower() for column in current}
     return [column for column in wanted if column["Name"].lower() not in names]
 
 
-def grown(shape: Shape, columns: Sequence[Shape], takes: Collection[str]) -> Shape:
-    """A table or partition with more columns at its end, and all else that an update takes."""
-    more = {**shape.get("StorageDescriptor", {}), "Columns": [*columns_of(shape), *columns]}
-    kept = {name: value for name, value in shape.items() if name in takes}
-    return {**kept, "StorageDescriptor": more}
+def add_columns(shape: Shape, columns: Sequence[Shape], writable: Collection[str]) -> Shape:
+    """The update of a table or partition that appends columns; `writable` are its other fields."""
+    storage = {**shape.get("StorageDescriptor", {}), "Columns": [*columns_of(shape), *columns]}
+    kept = {name: value for name, value in shape.items() if name in writable}
+    return {**kept, "StorageDescriptor": storage}
 
 
 # From Glue
 
 
-def below(root: str, shape: Shape) -> str | None:
-    """Where a table lies below the root; None when it lies elsewhere, or nowhere as a view does."""
+def path_below(root: str, shape: Shape) -> str | None:
+    """A table's location relative to the root; None if it is elsewhere or, as for a view, unset."""
     place = re.sub(r"^s3[an]://", "s3://", shape.get("StorageDescriptor", {}).get("Location", ""))
     return place.removeprefix(f"{root}/").rstrip("/") if place.startswith(f"{root}/") else None
 
 
 def catalog_table(root: str, shape: Shape) -> CatalogTable:
-    """A table below the root, whoever made it, without its partitions."""
-    storage, place = shape["StorageDescriptor"], below(root, shape) or ""
+    """A Glue table below the root, without its partitions; also one that others created."""
+    storage, place = shape["StorageDescriptor"], path_below(root, shape) or ""
     return CatalogTable(
         database=shape["DatabaseName"],
         name=shape["Name"],
@@ -140,13 +140,13 @@ def catalog_table(root: str, shape: Shape) -> CatalogTable:
         foreign={
             column["Name"]: column.get("Type", "")
             for column in columns_of(shape)
-            if _spelled(column) not in _OURS
+            if _type_text(column) not in _OWN_TYPES
         },
     )
 
 
 def columns_of(shape: Shape) -> Sequence[Shape]:
-    """A table's or partition's columns; what others made may have none."""
+    """The columns of a table or partition; those of others may have none."""
     return shape.get("StorageDescriptor", {}).get("Columns") or ()
 
 
@@ -155,18 +155,18 @@ def partition_names(shape: Shape) -> tuple[str, ...]:
 
 
 def _source(place: str) -> str:
-    """What a table that others made is of: the folder it lies in says so."""
-    found = re.match(rf"{DATA}/([^/]+)/segment_type=", place)
-    return found[1] if found else ""
+    """The source in a table's path, for tables without our parameter."""
+    match = re.match(rf"{DATA}/([^/]+)/segment_type=", place)
+    return match[1] if match else ""
 
 
 def _column(shape: Shape) -> Column:
-    kind = _spelled(shape)
-    nearest = _NEAREST.get(kind) or _NEAREST.get(kind.partition("(")[0], Type.STRING)
-    return Column(name=shape["Name"], type=nearest)
+    kind = _type_text(shape)
+    column_type = _TYPES.get(kind) or _TYPES.get(kind.partition("(")[0], Type.STRING)
+    return Column(name=shape["Name"], type=column_type)
 
 
-def _spelled(shape: Shape) -> str:
+def _type_text(shape: Shape) -> str:
     return str(shape.get("Type", "")).lower().replace(" ", "")
 
 
@@ -175,19 +175,19 @@ def _format(storage: Shape) -> str:
     return next((name for name in _SERDES if name in serde), "")
 
 
-def check_same(root: str, table: CatalogTable, known: Shape) -> None:
-    """Refuse to change a table that is another one of the same name."""
+def check_same(root: str, table: CatalogTable, registered: Shape) -> None:
+    """Raise InvalidSettings if the registered table has another location or other partitions."""
     full, place = f"{table.database}.{table.name}", location(root, table)
-    # The reports of all lakes of an account are one table, whose partitions have own locations.
-    if table.format != "json" and below(root, known) != table.location:
-        there = known.get("StorageDescriptor", {}).get("Location") or "none"
+    # All lakes of an account share the table of reports; its partitions have their own locations.
+    if table.format != "json" and path_below(root, registered) != table.location:
+        current = registered.get("StorageDescriptor", {}).get("Location") or "none"
         raise InvalidSettings(
-            f"the Glue table {full} has the location {there}, not {place}: set another database or "
-            "a table_prefix for this source, or drop that table and run `eventlake repair`"
+            f"the Glue table {full} has the location {current}, not {place}: set another database "
+            "or a table_prefix for this source, or drop that table and run `eventlake repair`"
         )
-    if partition_names(known) != table.partition_columns:
+    if partition_names(registered) != table.partition_columns:
         raise InvalidSettings(
-            f"the Glue table {full} is partitioned by {', '.join(partition_names(known))}, and "
-            f"date_partition asks for {', '.join(table.partition_columns)}: set the date_partition "
-            "that the table has, or drop the table and load again"
+            f"the Glue table {full} is partitioned by {', '.join(partition_names(registered))}, "
+            f"and date_partition asks for {', '.join(table.partition_columns)}: set the "
+            "date_partition that the table has, or drop the table and load again"
         )

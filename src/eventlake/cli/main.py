@@ -81,9 +81,9 @@ def sample(
     Writes gzip files of JSON lines. Equal options give identical files.
     """
     from eventlake.sample import make_sample
-    from eventlake.stores.paths import given_path
+    from eventlake.stores.paths import parse_path
 
-    spec, folder, total = options.spec(), given_path(out, "out"), 0
+    spec, folder, total = options.spec(), parse_path(out, "out"), 0
     with show_progress(quiet) as steps:
 
         def count_events(events: int) -> None:

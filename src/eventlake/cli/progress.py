@@ -74,7 +74,7 @@ class RowsColumn(TextColumn):
 def show_progress(quiet: bool) -> Iterator[ports.Progress]:
     """Show the progress of the run in the block on stderr, unless `quiet`."""
     if quiet:
-        yield ports.Silent()
+        yield ports.NoProgress()
     elif not sys.stderr.isatty():
         yield ProgressLines(sys.stderr)
     else:

@@ -12,7 +12,7 @@ from typer.main import get_command
 from eventlake.cli.main import app
 from eventlake.model.lake import KINDS
 from eventlake.model.settings import FIXED, SourceSettings
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 
 _CLI_INTRO = """\
 # The command line
@@ -83,7 +83,7 @@ def build_settings_page() -> str:
     return _SOURCE_INTRO + _format_settings(SourceSettings) + note + _LAKES_INTRO + lakes
 
 
-def _format_settings(settings: type[Value]) -> str:
+def _format_settings(settings: type[FrozenModel]) -> str:
     fields = settings.model_json_schema()
     return _TABLE_HEAD + "".join(_format_setting(name, fields) for name in fields["properties"])
 

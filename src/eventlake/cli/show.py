@@ -104,10 +104,10 @@ def adoption(adopted: "Adopted") -> None:
 
 def checks(results: "Sequence[Check]") -> None:
     """Print one line for each check, and the number of failures."""
-    width = max(len(check.what) for check in results)
+    width = max(len(check.name) for check in results)
     for check in results:
         status = "ok  " if check.ok else "FAIL"
-        print_line(f"{status}  {check.what:<{width}}  {check.said}")
+        print_line(f"{status}  {check.name:<{width}}  {check.detail}")
     failed = sum(not check.ok for check in results)
     print_line(f"{failed} of {len(results)} failed" if failed else f"all {len(results)} OK")
 

@@ -24,7 +24,7 @@ from eventlake.collect.stamp import (
     stamp_event,
 )
 from eventlake.kernels.jsontext import MAX_LEVELS
-from eventlake.model.types import Num
+from eventlake.model.types import NumberText
 from eventlake.model.types import plain as plain_number
 
 _MISSING = msgspec.Raw()
@@ -210,7 +210,7 @@ def _user_id(head: EventHead, raw: msgspec.Raw) -> str | None:
     """Return the user's id as a load compares it: a number in its plain form."""
     user = head.userId
     if isinstance(user, float):
-        return plain_number(Num(bytes(decode_fields(raw)["userId"]).decode()))
+        return plain_number(NumberText(bytes(decode_fields(raw)["userId"]).decode()))
     return None if user is None else str(user)
 
 

@@ -96,9 +96,10 @@ class Sealer:
 def seal_segment(segment: Segment, store: Store, path: str) -> None:
     """Write a segment as gzip to `path`, unless it is there already, and delete the segment."""
     if store.exists(path):
-        store.secure(path)  # an earlier attempt may have stopped before the file was durable
+        # An earlier attempt may have stopped before the file was durable.
+        store.fsync_with_parents(path)
     else:
-        with store.placing(path) as file:
+        with store.write_durably(path) as file:
             for piece in _compress(segment):
                 file.write(piece)
     segment.path.unlink()

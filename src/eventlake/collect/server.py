@@ -31,7 +31,7 @@ from eventlake.collect.spool import Segment, Spool, SpoolDirectory, make_durable
 from eventlake.collect.writer import Writer
 from eventlake.errors import InvalidSettings
 from eventlake.model.settings import SourceSettings
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 from eventlake.stores import Store
 
 EVENTS, REJECTED = "events", "rejected"
@@ -66,7 +66,7 @@ class CollectorSettings:
         return folder or Path(self.store.root) / self.archive / ".spool"
 
 
-class Endpoint(Value):
+class Endpoint(FrozenModel):
     """The URL and the write key to send events with."""
 
     url: str

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from eventlake.model.naming import Path
-from eventlake.model.types import Json, Num
+from eventlake.model.types import Json, NumberText
 
 MAX_LEVELS = 100
 
@@ -30,12 +30,14 @@ def _refuse(constant: str) -> Json:
     raise NotJson(f"{constant} is not JSON")
 
 
-_EXACT_DECODER = json.JSONDecoder(parse_int=Num, parse_float=Num, parse_constant=_refuse)
+_EXACT_DECODER = json.JSONDecoder(
+    parse_int=NumberText, parse_float=NumberText, parse_constant=_refuse
+)
 _quote = json.encoder.encode_basestring
 
 
 def decode_line(line: bytes) -> Json:
-    """Decode a line; numbers are `Num`. Raises `NotJson` or `TooDeep`."""
+    """Decode a line; numbers are `NumberText`. Raises `NotJson` or `TooDeep`."""
     text = _decode_utf8(line)
     _refuse_lone_surrogates(text)
     if text.count("{") + text.count("[") > MAX_LEVELS:
@@ -44,7 +46,7 @@ def decode_line(line: bytes) -> Json:
 
 
 def decode(text: str) -> Json:
-    """Decode JSON text that does not nest too deep; numbers are `Num`. Raises `NotJson`."""
+    """Decode JSON text that does not nest too deep; numbers are `NumberText`. Raises `NotJson`."""
     try:
         value: Json = _EXACT_DECODER.decode(text)
     except json.JSONDecodeError as problem:
@@ -72,7 +74,7 @@ def _refuse_lone_surrogates(text: str) -> None:
 
 def encode(value: Json) -> str:
     """Encode as compact JSON: keys in order, non-ASCII not escaped, numbers as they were sent."""
-    if isinstance(value, Num):
+    if isinstance(value, NumberText):
         return str(value)
     if isinstance(value, str):
         return str(_quote(value))
@@ -98,7 +100,7 @@ def compact(raw: bytes) -> str:
 
 
 def decode_fast(line: bytes) -> Any:
-    """Decode a line fast; numbers are `msgspec.Raw`, int or `Num`. Raises `TooDeep`."""
+    """Decode a line fast; numbers are `msgspec.Raw`, int or `NumberText`. Raises `TooDeep`."""
     if line.count(b"{") + line.count(b"[") > MAX_LEVELS:
         return decode_line(line)
     try:

@@ -29,7 +29,7 @@ from eventlake.kernels.kinds import PathKinds, ValueKind
 from eventlake.kernels.raw_values import SparseValues, UnsupportedBlock
 from eventlake.kernels.windows import TooManyColumns, read_columns
 from eventlake.model.naming import Path
-from eventlake.model.types import Num, Type, fits_bigint, observe
+from eventlake.model.types import NumberText, Type, fits_bigint, observe
 
 SAMPLE_LINES, SAMPLE_EVERY = 12, 100
 """Lines to sample from a first block: one in `SAMPLE_EVERY`, at least `SAMPLE_LINES`."""
@@ -133,7 +133,7 @@ def _kind_of(value: Any) -> ValueKind:
     if isinstance(value, list):
         strings = all(type(item) is str for item in value)
         return ValueKind.STRINGS if strings else ValueKind.JSON
-    fits = observe(value) is Type.BIGINT if isinstance(value, Num) else fits_bigint(value)
+    fits = observe(value) is Type.BIGINT if isinstance(value, NumberText) else fits_bigint(value)
     return ValueKind.INT if fits else ValueKind.NUMBER
 
 

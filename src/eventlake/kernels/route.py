@@ -24,7 +24,7 @@ from eventlake.kernels.jsontext import MAX_LEVELS, NotJson, TooDeep, decode_line
 from eventlake.kernels.lines import MAX_KEPT_LINE_BYTES
 from eventlake.kernels.times import as_micros, parse_times
 from eventlake.model.naming import Call, Naming, catalog_name, table_name
-from eventlake.model.types import Json, Num, plain, timestamp
+from eventlake.model.types import Json, NumberText, plain, timestamp
 
 MAX_LINE_BYTES = 1 << 20
 EVENT_BYTES = 256
@@ -272,13 +272,13 @@ def _validate_fields(event: dict[str, Json]) -> Routing:
 
 
 def _user_id(value: Json) -> str | None:
-    if isinstance(value, Num):
+    if isinstance(value, NumberText):
         return plain(value)
     return value if isinstance(value, str) else None
 
 
 def _is_string(value: Json) -> bool:
-    return isinstance(value, str) and not isinstance(value, Num)
+    return isinstance(value, str) and not isinstance(value, NumberText)
 
 
 def _require_string(value: Json, reason: str, name: str) -> str:
@@ -292,7 +292,7 @@ def _describe_kind(value: Json) -> str:
         return "missing or null"
     if isinstance(value, bool):
         return "a boolean"
-    if isinstance(value, Num):
+    if isinstance(value, NumberText):
         return "a number"
     if isinstance(value, str):
         return "a string" if value else "empty"

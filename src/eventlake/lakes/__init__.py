@@ -1,4 +1,4 @@
-"""A lake from what a user says: a folder, an address, or a file of settings."""
+"""Opens a lake from a folder, an address, or a file of settings."""
 
 import os
 import re
@@ -20,139 +20,143 @@ from eventlake.model.lake import (
     LocalSettings,
     lake_settings,
 )
-from eventlake.ports import Cluster
+from eventlake.ports import JobRunner
 from eventlake.stores import Store
-from eventlake.stores.paths import file_status, given_path
+from eventlake.stores.paths import file_status, parse_path
 
-__all__ = ["cluster_steps", "given_settings", "open_cluster", "open_parts", "open_store"]
+__all__ = ["cluster_checks", "open_job_runner", "open_parts", "open_store", "resolve_settings"]
 
 
-class Kind(NamedTuple):
-    """Where the parts of a kind of lake are made, and what must be installed for it."""
+class Backend(NamedTuple):
+    """The module that opens a kind of lake, and the extra to install for it."""
 
     module: str
     extra: str = ""
 
 
-KNOWN: Mapping[type, Kind] = {
-    LocalSettings: Kind("eventlake.lakes.local"),
-    AwsSettings: Kind("eventlake.lakes.aws", extra="aws"),
-    AzureSettings: Kind("eventlake.lakes.azure"),
+BACKENDS: Mapping[type, Backend] = {
+    LocalSettings: Backend("eventlake.lakes.local"),
+    AwsSettings: Backend("eventlake.lakes.aws", extra="aws"),
+    AzureSettings: Backend("eventlake.lakes.azure"),
 }
 
 
 def open_parts(lake: str | Path | LakeSettings, *, make: bool = False) -> Lake:
-    """Everything that a run needs of a lake; only who lands events may make one on disk."""
-    settings = given_settings(lake)
-    parts: Lake = _module(settings).lake(settings, open_store(settings, make=make))
+    """Open a lake's store, catalog and format; with `make`, a folder on disk need not exist."""
+    settings = resolve_settings(lake)
+    parts: Lake = _module(settings).make_lake(settings, open_store(settings, make=make))
     return parts
 
 
 def open_store(lake: str | Path | LakeSettings, *, make: bool = False) -> Store:
-    """A lake's root alone."""
-    settings = given_settings(lake)
-    store: Store = _module(settings).store(settings, make=make)
+    """Open a lake's store alone; with `make`, a folder on disk need not exist."""
+    settings = resolve_settings(lake)
+    store: Store = _module(settings).make_store(settings, make=make)
     return store
 
 
-def open_cluster(
+def open_job_runner(
     lake: str | Path | LakeSettings, store: Store, *, temporary: bool
-) -> AbstractContextManager[Cluster] | None:
-    """Where a lake's runs are, ready when it is entered; None when they are here."""
-    settings = given_settings(lake)
-    found: AbstractContextManager[Cluster] | None = _module(settings).cluster(
+) -> AbstractContextManager[JobRunner] | None:
+    """A context with the runner of a lake's jobs; None if runs are in this process."""
+    settings = resolve_settings(lake)
+    runner: AbstractContextManager[JobRunner] | None = _module(settings).job_runner(
         settings, store, temporary=temporary
     )
-    return found
+    return runner
 
 
-def cluster_steps(settings: LakeSettings) -> Iterable[tuple[str, Callable[[], str]]]:
-    """What a run asks of the lake's cluster, each to be tried, none when runs are here."""
-    steps: Iterable[tuple[str, Callable[[], str]]] = _module(settings).cluster_steps(settings)
-    return steps
+def cluster_checks(settings: LakeSettings) -> Iterable[tuple[str, Callable[[], str]]]:
+    """Names and functions of checks of the lake's cluster; none if runs are in this process."""
+    checks: Iterable[tuple[str, Callable[[], str]]] = _module(settings).cluster_checks(settings)
+    return checks
 
 
 def _module(settings: LakeSettings) -> Any:
-    kind = KNOWN[type(settings)]
+    backend = BACKENDS[type(settings)]
     try:
-        return import_module(kind.module)
+        return import_module(backend.module)
     except ModuleNotFoundError as problem:
-        if not kind.extra:
+        if not backend.extra:
             raise
         raise InvalidSettings(
             f"this lake needs {problem.name}, which is not installed: "
-            f"pip install 'eventlake[{kind.extra}]'"
+            f"pip install 'eventlake[{backend.extra}]'"
         ) from problem
 
 
-def given_settings(lake: str | Path | LakeSettings) -> LakeSettings:
-    """The settings that a folder, an address or a file of settings stands for."""
+def resolve_settings(lake: str | Path | LakeSettings) -> LakeSettings:
+    """The settings of a lake given as a folder, an address or a file of settings."""
     if isinstance(lake, LakeSettings):
         return lake
     if "://" in str(lake):
-        return _address(str(lake))
-    path = given_path(str(lake), "lake")
+        return _parse_url(str(lake))
+    path = parse_path(str(lake), "lake")
     status = file_status(path)
     if path.suffix == ".toml" and not (status and stat.S_ISDIR(status.st_mode)):
-        return _file(path)
+        return _read_file(path)
     return lake_settings({"path": str(lake)})
 
 
-def _address(lake: str) -> LakeSettings:
-    given = urlsplit(lake)
-    if given.scheme == "file":
-        return lake_settings({"path": str(given_path(lake, "lake"))})
-    if given.scheme not in _WHOLE:
+def _parse_url(lake: str) -> LakeSettings:
+    url = urlsplit(lake)
+    if url.scheme == "file":
+        return lake_settings({"path": str(parse_path(lake, "lake"))})
+    if url.scheme not in _CONTAINER_WORDS:
         raise InvalidSettings(
             f"lake is {lake!r}: give a folder, s3://bucket, {CONTAINER}, or a file of settings "
             "(.toml)"
         )
-    if given.path.strip("/"):
+    if url.path.strip("/"):
         raise InvalidSettings(
-            f"lake is {lake!r}: a lake is a whole {_WHOLE[given.scheme]}, "
-            f"{given.scheme}://{given.netloc}; it keeps to four prefixes of its own in it"
+            f"lake is {lake!r}: a lake is a whole {_CONTAINER_WORDS[url.scheme]}, "
+            f"{url.scheme}://{url.netloc}; it uses only four prefixes in it"
         )
-    return _bucket(lake, given.netloc) if given.scheme == "s3" else _container(lake, given.netloc)
+    return (
+        _bucket_settings(lake, url.netloc)
+        if url.scheme == "s3"
+        else _container_settings(lake, url.netloc)
+    )
 
 
-_WHOLE = {"s3": "bucket", "abfss": "container"}
+_CONTAINER_WORDS = {"s3": "bucket", "abfss": "container"}
 CONTAINER = "abfss://container@account.dfs.core.windows.net"
 
 
-def _bucket(lake: str, name: str) -> LakeSettings:
+def _bucket_settings(lake: str, name: str) -> LakeSettings:
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if not region:
         raise InvalidSettings(f"lake is {lake!r}: set AWS_REGION to the bucket's region")
     return lake_settings({"s3_bucket": name, "aws_region": region})
 
 
-def _container(lake: str, place: str) -> LakeSettings:
-    found = re.fullmatch(r"([^@]+)@([^@.]+)\.dfs\.core\.windows\.net", place)
-    if not found:
+def _container_settings(lake: str, netloc: str) -> LakeSettings:
+    match = re.fullmatch(r"([^@]+)@([^@.]+)\.dfs\.core\.windows\.net", netloc)
+    if not match:
         raise InvalidSettings(f"lake is {lake!r}: a container's address is {CONTAINER}")
-    return lake_settings({"storage_container": found[1], "storage_account": found[2]})
+    return lake_settings({"storage_container": match[1], "storage_account": match[2]})
 
 
-def _file(path: Path) -> LakeSettings:
+def _read_file(path: Path) -> LakeSettings:
     try:
-        given = tomllib.loads(path.read_text("utf-8"))
+        values = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise InvalidSettings(f"lake is {str(path)!r}: there is no such file") from None
+        raise InvalidSettings(f"lake is {str(path)!r}: no such file") from None
     except PermissionError as problem:
-        raise InsufficientPermissions(f"may not read {path}: grant that") from problem
+        raise InsufficientPermissions(f"no permission to read {path}: grant it") from problem
     except OSError as problem:
         raise InvalidSettings(f"lake is {str(path)!r}: {problem.strerror}") from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise InvalidSettings(f"{path} is no TOML: {problem}") from problem
+        raise InvalidSettings(f"{path} is not valid TOML: {problem}") from problem
     try:
-        settings = lake_settings(given)
+        settings = lake_settings(values)
     except InvalidSettings as problem:
         raise InvalidSettings(f"{path}: {problem}") from problem
-    return settings.model_copy(update=_from(path.parent, settings))
+    return settings.model_copy(update=_absolute_paths(path.parent, settings))
 
 
-def _from(folder: Path, settings: LakeSettings) -> dict[str, str]:
-    """Paths in a file of settings, as seen from where the file lies."""
+def _absolute_paths(folder: Path, settings: LakeSettings) -> dict[str, str]:
+    """The paths in a file of settings, which are relative to its folder."""
     names = ("path", "credentials_file")
-    given = {name: getattr(settings, name, "") for name in names}
-    return {name: str(folder / given_path(v, name)) for name, v in given.items() if v}
+    values = {name: getattr(settings, name, "") for name in names}
+    return {name: str(folder / parse_path(v, name)) for name, v in values.items() if v}

@@ -1,4 +1,4 @@
-"""S3 for the objects, Glue for the tables, this machine or EMR for the runs."""
+"""A lake with objects in S3, tables in Glue, and runs in this process or on EMR."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -10,21 +10,21 @@ from eventlake.catalogs.glue import GlueCatalog
 from eventlake.formats.parquet import ParquetFormat
 from eventlake.lake import Lake
 from eventlake.model.lake import AwsCatalog, AwsSettings
-from eventlake.ports import Catalog, Cluster
+from eventlake.ports import Catalog, JobRunner
 from eventlake.runners.emr import (
-    EmrCluster,
+    EmrRunner,
     check_cluster,
     check_temporary,
     temporary_cluster,
     try_cluster,
 )
 from eventlake.runners.package import upload
-from eventlake.runners.serverless import EmrServerless
+from eventlake.runners.serverless import EmrServerlessRunner
 from eventlake.stores import Store
 from eventlake.stores.s3 import S3
 
 
-def lake(settings: AwsSettings, store: Store) -> Lake:
+def make_lake(settings: AwsSettings, store: Store) -> Lake:
     return Lake(
         store=store,
         catalog=catalog(settings, store),
@@ -48,63 +48,67 @@ def catalog(settings: AwsSettings, store: Store) -> Catalog:
     )
 
 
-def cluster(
+def job_runner(
     settings: AwsSettings, store: Store, *, temporary: bool
-) -> AbstractContextManager[Cluster] | None:
-    """Where runs are when not here; what could not work is refused before a run is planned."""
+) -> AbstractContextManager[JobRunner] | None:
+    """A context with the runner of jobs, or None; raises InvalidSettings if it cannot work."""
     if temporary:
         check_temporary(settings)
-        return _temporary(settings, store)
+        return _on_temporary_cluster(settings, store)
     if settings.emr_serverless_application_id:
-        return _serverless(settings, store)
+        return _on_serverless(settings, store)
     if settings.emr_cluster_id:
         check_cluster(access(settings), settings.emr_cluster_id)
-        return _standing(settings, store)
+        return _on_cluster(settings, store)
     return None
 
 
-def cluster_steps(settings: AwsSettings) -> Iterator[tuple[str, Callable[[], str]]]:
+def cluster_checks(settings: AwsSettings) -> Iterator[tuple[str, Callable[[], str]]]:
     if settings.emr_cluster_id:
         yield from try_cluster(access(settings), settings.emr_cluster_id)
 
 
 @contextmanager
-def _standing(settings: AwsSettings, store: Store) -> Iterator[Cluster]:
-    yield EmrCluster(settings, access(settings), store, upload(store))
+def _on_cluster(settings: AwsSettings, store: Store) -> Iterator[JobRunner]:
+    yield EmrRunner(settings, access(settings), store, upload(store))
 
 
 @contextmanager
-def _serverless(settings: AwsSettings, store: Store) -> Iterator[Cluster]:
-    yield EmrServerless(settings, access(settings), store, upload(store))
+def _on_serverless(settings: AwsSettings, store: Store) -> Iterator[JobRunner]:
+    yield EmrServerlessRunner(settings, access(settings), store, upload(store))
 
 
 @contextmanager
-def _temporary(settings: AwsSettings, store: Store) -> Iterator[Cluster]:
+def _on_temporary_cluster(settings: AwsSettings, store: Store) -> Iterator[JobRunner]:
     code = upload(store)
-    with temporary_cluster(settings, access(settings)) as made:
-        own = {"emr_cluster_id": made, "emr_serverless_application_id": ""}
-        one_run = settings.model_copy(update=own | {"emr_serverless_role_arn": ""})
-        yield EmrCluster(one_run, access(settings), store, code)
+    with temporary_cluster(settings, access(settings)) as cluster_id:
+        changes = {"emr_cluster_id": cluster_id, "emr_serverless_application_id": ""}
+        one_run = settings.model_copy(update=changes | {"emr_serverless_role_arn": ""})
+        yield EmrRunner(one_run, access(settings), store, code)
 
 
-def store(settings: AwsSettings, *, make: bool) -> Store:  # noqa: ARG001 - a bucket is never made
-    """The bucket; a role that refuses says so here, before anything is read or written."""
+def make_store(settings: AwsSettings, *, make: bool) -> Store:  # noqa: ARG001 - buckets are not created
+    """The bucket; raises InvalidSettings now if the role cannot be assumed."""
     if settings.iam_role_arn:
         access(settings).check()
-    endpoint = settings.s3_endpoint or _given("AWS_ENDPOINT_URL_S3") or _given("AWS_ENDPOINT_URL")
+    endpoint = (
+        settings.s3_endpoint
+        or _endpoint_variable("AWS_ENDPOINT_URL_S3")
+        or _endpoint_variable("AWS_ENDPOINT_URL")
+    )
     style = settings.s3_path_style
     return S3(
         bucket=settings.s3_bucket,
         access=access(settings),
         endpoint=endpoint,
-        # A certificate covers one name before the endpoint's own: a dotted bucket goes in the path.
+        # TLS certificates cover one label before the endpoint, so names with dots go in the path.
         path_style=bool(endpoint) or "." in settings.s3_bucket if style is None else style,
         encryption=settings.encryption,
         kms_key_id=settings.kms_key_id,
     )
 
 
-def _given(name: str) -> str:
+def _endpoint_variable(name: str) -> str:
     return os.environ.get(name, "").rstrip("/")
 
 

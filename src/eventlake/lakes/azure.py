@@ -1,4 +1,4 @@
-"""ADLS for the objects: the collector archives there. Tables are not landed in it yet."""
+"""A container in ADLS, where the collector archives; tables are not supported there yet."""
 
 import os
 
@@ -10,25 +10,25 @@ from eventlake.stores.azure import Adls
 from eventlake.stores.azure_login import Login
 
 
-def lake(_: AzureSettings, store: Store) -> Lake:
+def make_lake(_: AzureSettings, store: Store) -> Lake:
     raise InvalidSettings(
-        f"lake is {store.root}: tables in ADLS are not landed yet; the collector archives there "
-        "(eventlake serve), and eventlake load takes logs from there into another lake"
+        f"lake is {store.root}: tables in ADLS are not supported yet; the collector can archive "
+        "there (eventlake serve), and eventlake load can load those logs into another lake"
     )
 
 
-def cluster(_: AzureSettings, __: Store, *, temporary: bool) -> None:
-    """Where nothing is landed, nothing runs."""
+def job_runner(_: AzureSettings, __: Store, *, temporary: bool) -> None:
+    """None: there are no runs."""
     if temporary:
-        raise InvalidSettings("a temporary cluster is for a lake on AWS, and this one is in ADLS")
+        raise InvalidSettings("a temporary cluster needs a lake on AWS, and this one is in ADLS")
 
 
-def cluster_steps(_: AzureSettings) -> tuple[()]:
+def cluster_checks(_: AzureSettings) -> tuple[()]:
     return ()
 
 
-def store(settings: AzureSettings, *, make: bool) -> Store:  # noqa: ARG001 - a container is never made
-    """The container; who we are is found out at the first request."""
+def make_store(settings: AzureSettings, *, make: bool) -> Store:  # noqa: ARG001 - containers are not created
+    """The container; credentials are not checked before the first request."""
     endpoint = settings.endpoint or os.environ.get("AZURE_STORAGE_ENDPOINT", "").rstrip("/")
     return Adls(
         account=settings.storage_account,

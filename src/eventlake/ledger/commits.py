@@ -56,7 +56,7 @@ class Ledger:
         """Make a commit true; False if its sequence is taken."""
         made = self.store.create(self._name(sequence), commit.to_json())
         if made:
-            self.store.secure(self._name(sequence))
+            self.store.fsync_with_parents(self._name(sequence))
         return made
 
     def since(self, sequence: int) -> list[tuple[int, Commit]]:
@@ -68,7 +68,7 @@ class Ledger:
         return list(zip(numbers, self._read_commits(numbers), strict=True))
 
     def _read_commits(self, numbers: list[int]) -> list[Commit]:
-        if self.store.near or len(numbers) < 2:
+        if self.store.is_local or len(numbers) < 2:
             return list(map(self.commit, numbers))
         with ThreadPoolExecutor(MAX_REQUESTS) as pool:  # in a bucket, each is some waiting
             return list(pool.map(self.commit, numbers))

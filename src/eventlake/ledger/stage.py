@@ -9,11 +9,11 @@ from typing import Self
 
 from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.model.layout import STAGE, stage_path
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 from eventlake.stores import Store
 
 
-class Lease(Value):
+class Lease(FrozenModel):
     """Says whose a stage is, and where its process runs."""
 
     folder: str
@@ -67,7 +67,7 @@ def remove_stage(store: Store, run_id: str) -> None:
     lease = lease_path(run_id)
     store.delete(sorted(o.path for o in store.objects(stage_path(run_id)) if o.path != lease))
     store.delete([lease])
-    store.prune(stage_path(run_id))
+    store.remove_folder(stage_path(run_id))
 
 
 def staged_runs(store: Store, folder: str) -> list[str]:

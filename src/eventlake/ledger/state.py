@@ -10,7 +10,7 @@ from pydantic import Field, field_serializer, field_validator
 from eventlake.model.commit import Commit, IdFile, Input
 from eventlake.model.schema import TableSchema
 from eventlake.model.settings import SourceSettings
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 
 RECENT_RUNS = 200
 """Runs whose sequence the state has at hand; those of older ones are in the manifests."""
@@ -18,7 +18,7 @@ DIGEST_BYTES = 12
 """Enough to tell apart any number of files that a lake can have."""
 
 
-class Manifest(Value):
+class Manifest(FrozenModel):
     """An object with the files that the commits of a range of sequences added and removed."""
 
     first: int
@@ -26,7 +26,7 @@ class Manifest(Value):
     path: str
 
 
-class State(Value):
+class State(FrozenModel):
     """What is true of a source after a commit."""
 
     sequence: int = 0

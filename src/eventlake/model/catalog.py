@@ -1,4 +1,4 @@
-"""A table as a catalog knows it."""
+"""Tables of a catalog."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,47 +6,47 @@ from pydantic import Field
 
 from eventlake.errors import InvalidSettings
 from eventlake.model.schema import Column
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 
 
-class CatalogTable(Value):
-    """Where a table's files lie, its columns in order, and its partitions."""
+class CatalogTable(FrozenModel):
+    """A table's location, columns in order, and partitions."""
 
     database: str
     name: str
     source: str
     location: str
-    """Below the lake's root."""
+    """Relative to the lake's root."""
     columns: tuple[Column, ...]
     partition_columns: tuple[str, ...]
     partitions: tuple[dict[str, str], ...] = ()
     format: str = "parquet"
     projected: bool = False
-    """Whether engines work out the partitions themselves, so that none are registered."""
+    """Whether the table uses partition projection, so that no partitions are registered."""
     foreign: dict[str, str] = Field(default_factory=dict)
-    """Columns to which somebody else gave a type that is none of ours, as the catalog spells it."""
+    """Columns with a type that EventLake does not use, and that type as the catalog spells it."""
 
     def with_columns(self, columns: Sequence[Column]) -> "CatalogTable":
-        """The table with those of the columns that it lacks, at its end."""
-        return self.model_copy(update={"columns": self.columns + self.lacks(columns)})
+        """A copy of the table with the missing columns appended."""
+        return self.model_copy(update={"columns": self.columns + self.missing_columns(columns)})
 
-    def lacks(self, columns: Sequence[Column]) -> tuple[Column, ...]:
-        """Those of the columns that the table has not."""
-        known = {column.name for column in self.columns}
-        return tuple(column for column in columns if column.name not in known)
+    def missing_columns(self, columns: Sequence[Column]) -> tuple[Column, ...]:
+        """Those of `columns` that the table does not have."""
+        names = {column.name for column in self.columns}
+        return tuple(column for column in columns if column.name not in names)
 
     def with_partitions(self, partitions: Sequence[Mapping[str, str]]) -> "CatalogTable":
-        """The table with these partitions too, each once and in order."""
+        """A copy of the table with these partitions added, sorted and unique."""
         items = {tuple(p.items()) for p in (*self.partitions, *partitions)}
         ordered = tuple(dict(one) for one in sorted(items))
         return self.model_copy(update={"partitions": ordered})
 
 
-def check_location(table: CatalogTable, known: str) -> None:
-    """Refuse to change a catalog entry of the same name whose files are elsewhere."""
-    if known != table.location:
+def check_location(table: CatalogTable, registered: str) -> None:
+    """Raise InvalidSettings if the registered location of a table is another one."""
+    if registered != table.location:
         raise InvalidSettings(
             f"the table {table.database}.{table.name} is in the catalog with the location "
-            f"{known or 'none'}, not {table.location}: run `eventlake repair` if it is this "
+            f"{registered or 'none'}, not {table.location}: run `eventlake repair` if it is this "
             "source's, else set another database or a table_prefix"
         )

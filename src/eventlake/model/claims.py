@@ -8,13 +8,13 @@ from pydantic import Field
 
 from eventlake.errors import InvalidSettings
 from eventlake.model.settings import SourceSettings
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 
 Names = tuple[str, str]
 """A database and a table prefix."""
 
 
-class Claim(Value):
+class Claim(FrozenModel):
     """What one source owns besides its folder."""
 
     source: str
@@ -24,7 +24,7 @@ class Claim(Value):
     """Every database and table prefix that its tables were ever registered under."""
 
 
-class Claims(Value):
+class Claims(FrozenModel):
     """The claims of all sources of a lake, by folder."""
 
     by_folder: dict[str, Claim] = Field(default_factory=dict)

@@ -4,10 +4,10 @@ from pydantic import Field
 
 from eventlake.model.schema import Column, TableSchema
 from eventlake.model.settings import SourceSettings
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 
 
-class Input(Value):
+class Input(FrozenModel):
     """One raw log: its address, and what tells a changed file from a known one.
 
     The address of a file in the lake is `lake:` and its path below the lake's root.
@@ -26,7 +26,7 @@ class Input(Value):
         return (own, self.origin) if self.origin else (own,)
 
 
-class IdFile(Value):
+class IdFile(FrozenModel):
     """A file of the message-id index: hashes in order, and the first and last time of receipt."""
 
     path: str
@@ -37,7 +37,7 @@ class IdFile(Value):
     """Where the file is until its commit is published."""
 
 
-class IdMerge(Value):
+class IdMerge(FrozenModel):
     """Files of the index that are merged into one, so that a run opens few of them."""
 
     file: IdFile
@@ -45,7 +45,7 @@ class IdMerge(Value):
     """The paths of the files that it replaces; they are deleted a day later."""
 
 
-class Plan(Value):
+class Plan(FrozenModel):
     """Everything a run needs; it reads nothing else."""
 
     run_id: str
@@ -70,7 +70,7 @@ ColumnStats = tuple[int, Bound, Bound]
 """How many nulls a column has in a file, and its least and greatest value where that is known."""
 
 
-class DataFile(Value):
+class DataFile(FrozenModel):
     """A Parquet file of a table."""
 
     path: str
@@ -84,14 +84,14 @@ class DataFile(Value):
     """Of the columns that have statistics."""
 
 
-class StagedFile(Value):
+class StagedFile(FrozenModel):
     """An object in the stage, and the path that it is published to."""
 
     staged: str
     path: str
 
 
-class Counts(Value):
+class Counts(FrozenModel):
     """The books: `received` equals the sum of the other five, rescued values aside."""
 
     received: int = 0
@@ -111,7 +111,7 @@ class Counts(Value):
         return Counts(**{k: v + getattr(other, k) for k, v in self})
 
 
-class TableCommit(Value):
+class TableCommit(FrozenModel):
     """What a run did to one table."""
 
     table: TableSchema
@@ -131,7 +131,7 @@ class TableCommit(Value):
         return tuple(dict(items) for items in sorted(unique))
 
 
-class Commit(Value):
+class Commit(FrozenModel):
     """One step of the ledger: all that happened, and all that is left to do after a crash."""
 
     run_id: str
@@ -156,7 +156,7 @@ class Commit(Value):
         return any(done.adopted for done in self.tables)
 
 
-class TableChange(Value):
+class TableChange(FrozenModel):
     """What a commit does to the files of one table, as a table format needs it."""
 
     location: str
@@ -167,7 +167,7 @@ class TableChange(Value):
     removes: tuple[DataFile, ...] = ()
 
 
-class Transaction(Value):
+class Transaction(FrozenModel):
     """Identifies a commit of a source."""
 
     source: str

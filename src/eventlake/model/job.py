@@ -1,27 +1,27 @@
-"""A run that is handed to a cluster: what it is given, and what is known of it from outside."""
+"""A job, which is a run on a cluster, and its state."""
 
 from enum import StrEnum
 from typing import NamedTuple
 
 from eventlake.model.commit import Plan
 from eventlake.model.layout import STAGE, stage_path
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 
 CODE = f"{STAGE}/code"
-"""Where the code that clusters run lies, a folder for each version of it."""
+"""The folder of uploaded code, with a folder for each version."""
 
 
-class Job(Value):
-    """With the lake's settings, all that a run on a cluster needs. Nothing in it is secret."""
+class Job(FrozenModel):
+    """All that a run on a cluster needs besides the lake's settings. It has no secrets."""
 
     plan: Plan
     dead: tuple[str, ...] = ()
     suppressed: str = ""
-    """The object with the suppressed ids, a JSON list; none without any."""
+    """The path of a JSON list of the suppressed ids; empty if there are none."""
 
 
 class Phase(StrEnum):
-    """How far a job is."""
+    """The phase of a job."""
 
     WAITING = "wait"
     RUNNING = "run"
@@ -30,7 +30,7 @@ class Phase(StrEnum):
 
 
 class JobState(NamedTuple):
-    """How far a job is, and what its cluster says of why."""
+    """The phase of a job, and the cluster's reason for a failure."""
 
     phase: Phase
     reason: str = ""
@@ -41,7 +41,7 @@ class JobState(NamedTuple):
 
 
 def job_path(run_id: str) -> str:
-    """The job's own object: while it is there, the run is wanted."""
+    """The path of the job; deleting this object cancels the run."""
     return f"{stage_path(run_id)}/job.json"
 
 

@@ -1,4 +1,4 @@
-"""What a user may set for a lake, checked when it is entered."""
+"""The settings of lakes, validated when they are created."""
 
 import re
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from eventlake.errors import InvalidSettings
-from eventlake.model.settings import explain
-from eventlake.model.values import Value
+from eventlake.model.settings import explain_error
+from eventlake.model.values import FrozenModel
 
 REGION = r"^(us(-gov)?|af|ap|ca|cn|il|me|mx|eu|sa)-(central|(north|south)?(east|west)?)-\d$"
 BUCKET = r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"
@@ -30,7 +30,7 @@ CONTAINER = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 GUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
 
-class LocalSettings(Value):
+class LocalSettings(FrozenModel):
     """A lake on disk."""
 
     path: Annotated[str, Field(min_length=1, description="The lake's root folder")]
@@ -44,38 +44,41 @@ class AwsCatalog(StrEnum):
 
 
 class Encryption(StrEnum):
-    """How the bucket is asked to encrypt what is written."""
+    """Server-side encryption of objects that are written."""
 
     BUCKET = ""
     SSE_S3 = "SSE-S3"
     SSE_KMS = "SSE-KMS"
 
 
-class AwsSettings(Value):
-    """A lake in an S3 bucket, with its tables in Glue and its runs here or on EMR."""
+class AwsSettings(FrozenModel):
+    """A lake in an S3 bucket, with tables in Glue and runs in this process or on EMR."""
 
     s3_bucket: Annotated[str, Field(pattern=BUCKET, description="The lake's bucket")]
     aws_region: Annotated[str, Field(pattern=REGION, description="The bucket's region")]
     iam_role_arn: Annotated[
-        str, Field(description="A role to assume; else the caller's own credentials count")
+        str, Field(description="The role to assume; without it, the caller's credentials are used")
     ] = ""
     workspace_id: Annotated[
-        str, Field(description="The workspace's id, and the external id that the role asks for")
+        str, Field(description="The workspace's id, and the external id for assuming the role")
     ] = ""
     glue_catalog_id: Annotated[
-        str, Field(description="The account of the Glue catalog; the caller's own when not given")
+        str, Field(description="The account of the Glue catalog; by default the caller's")
     ] = ""
     emr_cluster_id: Annotated[
-        str, Field(description="The EMR cluster that runs work on; without it they run here")
+        str, Field(description="The EMR cluster for runs; without it they are on this machine")
     ] = ""
     emr_python: Annotated[
-        str, Field(description="The cluster's Python; else by the version EventLake is packed for")
+        str,
+        Field(
+            description="The cluster's Python; by default `python3.x` of the version that submits"
+        ),
     ] = ""
     emr_serverless_application_id: Annotated[
-        str, Field(description="The EMR Serverless application that runs work on instead")
+        str, Field(description="The EMR Serverless application for runs, instead of a cluster")
     ] = ""
     emr_serverless_role_arn: Annotated[
-        str, Field(description="The role of runs on EMR Serverless")
+        str, Field(description="The execution role of runs on EMR Serverless")
     ] = ""
     emr_service_role: Annotated[
         str, Field(description="The service role of temporary clusters")
@@ -85,68 +88,77 @@ class AwsSettings(Value):
     ] = ""
     emr_subnet_id: Annotated[str, Field(description="The subnet of temporary clusters")] = ""
     emr_security_configuration: Annotated[
-        str, Field(description="The security configuration of temporary clusters: asks for IMDSv2")
+        str,
+        Field(
+            description="The security configuration of temporary clusters, for example to require "
+            "IMDSv2"
+        ),
     ] = ""
     emr_release_label: Annotated[
         str,
-        Field(pattern=RELEASE, description="The EMR release of temporary clusters, with Spark 4"),
+        Field(
+            pattern=RELEASE,
+            description="The EMR release of temporary clusters; it must have Spark 4",
+        ),
     ] = "emr-spark-8.1.0"
     emr_instance_type: Annotated[
         str,
         Field(pattern=INSTANCE, description="The instance type of temporary clusters"),
     ] = "m7i.xlarge"
     emr_max_instances: Annotated[
-        int, Field(ge=1, le=1000, description="How far a temporary cluster may grow")
+        int,
+        Field(ge=1, le=1000, description="The maximum number of instances of a temporary cluster"),
     ] = 8
     catalog: Annotated[
         AwsCatalog,
         Field(description="Where tables are registered: Glue, or files in the bucket"),
     ] = AwsCatalog.GLUE
     partition_projection: Annotated[
-        bool, Field(description="Have engines reckon the partitions instead of registering them")
+        bool, Field(description="Use Athena partition projection instead of registering partitions")
     ] = False
     encryption: Annotated[
-        Encryption, Field(description="SSE-S3 or SSE-KMS; else what the bucket does by itself")
+        Encryption, Field(description="SSE-S3 or SSE-KMS; by default the bucket's setting")
     ] = Encryption.BUCKET
-    kms_key_id: Annotated[str, Field(description="The key for SSE-KMS; else AWS's own")] = ""
+    kms_key_id: Annotated[
+        str, Field(description="The key for SSE-KMS; by default the AWS managed key")
+    ] = ""
     s3_endpoint: Annotated[
         str,
-        Field(pattern=r"^$|^https?://[^/\s]+$", description="Of a store that speaks as S3 does"),
+        Field(pattern=r"^$|^https?://[^/\s]+$", description="The URL of an S3-compatible store"),
     ] = ""
     s3_path_style: Annotated[
         bool | None,
-        Field(description="Whether the bucket is named in the path; yes when there is an endpoint"),
+        Field(
+            description="Whether URLs have the bucket in the path; by default only with an endpoint"
+        ),
     ] = None
-    profile: Annotated[str, Field(description="A profile of the AWS configuration")] = ""
+    profile: Annotated[str, Field(description="A profile of the AWS configuration files")] = ""
     credentials_file: Annotated[
         str, Field(description="A file of AWS credentials, relative to the settings")
     ] = ""
 
     @model_validator(mode="after")
-    def _optional(self) -> "AwsSettings":
-        _check_given(self, _OPTIONAL)
+    def _check_rules(self) -> "AwsSettings":
+        _check_patterns(self, _OPTIONAL_PATTERNS)
         if self.kms_key_id and self.encryption is not Encryption.SSE_KMS:
-            raise ValueError(
-                f"kms_key_id is {self.kms_key_id!r}: it takes encryption = 'SSE-KMS' beside it"
-            )
-        self._one_place()
+            raise ValueError(f"kms_key_id is {self.kms_key_id!r}: set encryption = 'SSE-KMS' too")
+        self._check_where_runs_are()
         return self
 
-    def _one_place(self) -> None:
-        """Runs are here, on a cluster, or on an application."""
+    def _check_where_runs_are(self) -> None:
         application = self.emr_serverless_application_id
         if application and self.emr_cluster_id:
             raise ValueError(
                 f"emr_serverless_application_id is {application!r} and emr_cluster_id is "
-                f"{self.emr_cluster_id!r}: runs are on one of the two"
+                f"{self.emr_cluster_id!r}: set one of the two"
             )
         if bool(application) != bool(self.emr_serverless_role_arn):
             raise ValueError(
-                "emr_serverless_application_id and emr_serverless_role_arn take each other"
+                "emr_serverless_application_id and emr_serverless_role_arn: set both or neither"
             )
 
 
-_OPTIONAL = {
+_OPTIONAL_PATTERNS = {
     "iam_role_arn": ROLE,
     "workspace_id": WORKSPACE,
     "glue_catalog_id": ACCOUNT,
@@ -161,8 +173,8 @@ _OPTIONAL = {
 }
 
 
-def _check_given(settings: Value, patterns: Mapping[str, str]) -> None:
-    """What may be left out, and is right when it is not."""
+def _check_patterns(settings: FrozenModel, patterns: Mapping[str, str]) -> None:
+    """Raise ValueError if a setting is not empty and does not match its pattern."""
     for name, pattern in patterns.items():
         value = getattr(settings, name)
         if value and not re.fullmatch(pattern, value):
@@ -170,19 +182,19 @@ def _check_given(settings: Value, patterns: Mapping[str, str]) -> None:
 
 
 class AzureLogin(StrEnum):
-    """Who EventLake is for Azure."""
+    """How to sign in to Azure."""
 
-    FOUND = ""
+    AUTO = ""
     PRINCIPAL = "principal"
     KEY = "key"
     IDENTITY = "identity"
     CLI = "cli"
 
 
-class AzureSettings(Value):
-    """A container in ADLS that the collector archives into; tables are not landed there yet."""
+class AzureSettings(FrozenModel):
+    """A container in ADLS for the collector's archive; tables are not supported there yet."""
 
-    # The cause of a complaint is kept, and a secret in it would be too.
+    # Validation errors are chained to ours and must not show secrets.
     model_config = ConfigDict(hide_input_in_errors=True)
 
     storage_account: Annotated[
@@ -195,51 +207,52 @@ class AzureSettings(Value):
         ),
     ]
     tenant_id: Annotated[
-        str, Field(description="The service principal's tenant; else `AZURE_TENANT_ID`")
+        str, Field(description="The service principal's tenant; by default `AZURE_TENANT_ID`")
     ] = ""
     client_id: Annotated[
         str,
         Field(
-            description="The service principal's id, or that of a managed identity where the "
-            "machine has several; else `AZURE_CLIENT_ID`"
+            description="The id of the service principal, or of the managed identity if the "
+            "machine has several; by default `AZURE_CLIENT_ID`"
         ),
     ] = ""
     login: Annotated[
         AzureLogin,
         Field(
-            description="A service principal, an account key, the machine's or the pod's own "
-            "identity, the Azure CLI; else the first of these that has what it takes, but the CLI"
+            description="Sign in with a service principal, an account key, the identity of the "
+            "machine or pod, or the Azure CLI; by default the first of these, without the CLI, "
+            "whose credentials are set"
         ),
-    ] = AzureLogin.FOUND
+    ] = AzureLogin.AUTO
     credentials_file: Annotated[
         str,
         Field(
             description="A TOML file with `client_secret` or `account_key`, relative to the "
-            "settings; else `AZURE_CLIENT_SECRET` and `AZURE_STORAGE_ACCOUNT_KEY`"
+            "settings; by default `AZURE_CLIENT_SECRET` and `AZURE_STORAGE_ACCOUNT_KEY`"
         ),
     ] = ""
     endpoint: Annotated[
         str,
         Field(
             pattern=r"^$|^https?://[^/\s]+(/[a-z0-9]+)?$",
-            description="Of an emulator of the blob service, without the account or with it",
+            description="The URL of an emulator of the blob service, with or without the account",
         ),
     ] = ""
 
     @model_validator(mode="before")
     @classmethod
-    def _without_secrets(cls, given: Any) -> Any:
-        told = [name for name in AZURE_SECRETS if name in given]
-        if told:
+    def _refuse_secrets(cls, values: Any) -> Any:
+        secrets = [name for name in AZURE_SECRETS if name in values]
+        if secrets:
             raise ValueError(
-                f"{told[0]} is no setting: put it into {AZURE_SECRETS[told[0]]}, or into the file "
-                "that credentials_file names"
+                f"{secrets[0]} is not a setting: put it into {AZURE_SECRETS[secrets[0]]}, or into "
+                "the file that credentials_file names"
             )
-        return given
+        return values
 
     @model_validator(mode="after")
-    def _ids(self) -> "AzureSettings":
-        _check_given(self, {"tenant_id": GUID, "client_id": GUID})
+    def _check_ids(self) -> "AzureSettings":
+        _check_patterns(self, {"tenant_id": GUID, "client_id": GUID})
         return self
 
 
@@ -247,7 +260,7 @@ AZURE_SECRETS: Mapping[str, str] = {
     "client_secret": "AZURE_CLIENT_SECRET",
     "account_key": "AZURE_STORAGE_ACCOUNT_KEY",
 }
-"""What no settings hold, and the variable of the environment that does."""
+"""Secrets, and the environment variable each is read from."""
 
 LakeSettings = LocalSettings | AwsSettings | AzureSettings
 
@@ -256,31 +269,31 @@ KINDS: Mapping[str, tuple[type[LakeSettings], str]] = {
     "aws": (AwsSettings, "s3_bucket"),
     "azure": (AzureSettings, "storage_account"),
 }
-"""Each kind of lake by its name: its settings, and the one that tells it from the others."""
+"""The kinds of lake by name: settings class, and the setting that only this kind has."""
 
 
-def lake_settings(given: Mapping[str, Any]) -> LakeSettings:
-    """Settings of a lake from what a user gave; a wrong one is named, with what is allowed.
+def lake_settings(values: Mapping[str, Any]) -> LakeSettings:
+    """Validate a lake's settings; raises InvalidSettings with each wrong one and what is allowed.
 
-    Segment's own names, such as `s3Bucket`, count too.
+    Segment's names, such as `s3Bucket`, are accepted too.
     """
-    named = {_snake(name): value for name, value in given.items()}
+    named = {_snake_case(name): value for name, value in values.items()}
     kind = named.pop("lake", None) or next(
-        (name for name, (_, tells) in KINDS.items() if tells in named), ""
+        (name for name, (_, setting) in KINDS.items() if setting in named), ""
     )
     if kind not in KINDS:
-        tells = ", ".join(f"{setting} ({name})" for name, (_, setting) in KINDS.items())
+        choices = ", ".join(f"{setting} ({name})" for name, (_, setting) in KINDS.items())
         raise InvalidSettings(
             f"lake is {kind!r}: choose one of {', '.join(KINDS)}"
             if kind
-            else f"the lake's settings do not tell its kind: one of {tells} must be there"
+            else f"the kind of lake is not clear: set one of {choices}"
         )
     try:
         return KINDS[kind][0].model_validate(named)
     except ValidationError as problem:
-        raise InvalidSettings("; ".join(map(explain, problem.errors()))) from problem
+        raise InvalidSettings("; ".join(map(explain_error, problem.errors()))) from problem
 
 
-def _snake(name: str) -> str:
-    """`glueCatalogId` → `glue_catalog_id`; `region` and `bucket` are what Segment's pages say."""
+def _snake_case(name: str) -> str:
+    """`glueCatalogId` → `glue_catalog_id`"""
     return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()

@@ -1,4 +1,4 @@
-"""Where everything lies below a lake's root, and how `receivedAt` becomes a partition."""
+"""Paths below a lake's root, and partitions by `receivedAt`."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ QUARANTINE = "segment-data/quarantine"
 LEDGER = "segment-data/ledger"
 CATALOG = "segment-data/catalog"
 SOURCES = "segment-data/sources.json"
-"""Which sources the lake has, and the names that each of them owns."""
+"""The sources of the lake, and the names that each owns."""
 
 HOUR = 3_600_000_000
 """Microseconds in an hour."""
@@ -69,7 +69,7 @@ def table_path(folder: str, table: str) -> str:
 
 
 def data_path(table: str, partition: dict[str, str], run_id: str, number: int) -> str:
-    """The final place of one Parquet file, below the table's own path."""
+    """The final path of a Parquet file; `table` is the table's path."""
     return f"{table}/{partition_path(partition)}/{run_id}-{number}.parquet"
 
 

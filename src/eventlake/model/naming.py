@@ -1,4 +1,4 @@
-"""Names: event to table, path to column, source to database. Cached: few names, many uses."""
+"""Names of tables, columns and databases. Cached, since few names occur often."""
 
 import hashlib
 import re
@@ -41,7 +41,7 @@ PLURALS = {
     Call.ALIAS: "aliases",
 }
 
-# The object whose keys are the event's own: unprefixed in warehouse naming.
+# The object whose keys have no prefix in warehouse naming.
 OWN_OBJECT = {
     Call.TRACK: "properties",
     Call.PAGE: "properties",
@@ -53,25 +53,25 @@ OWN_OBJECT = {
 
 
 def snake_case(name: str) -> str:
-    """`sampleText` → `sample_text`; only ASCII letters and digits remain."""
+    """`sampleText` → `sample_text`; characters other than ASCII letters and digits are dropped."""
     return "_".join(_WORDS.findall(name)).lower()
 
 
 @lru_cache(maxsize=65536)
 def key_name(key: str) -> str:
-    """One key of a path as part of a column name."""
+    """A key of a path as part of a column name."""
     return snake_case(key) or f"field_{_digest(key)}"
 
 
 @lru_cache(maxsize=65536)
 def table_name(call: Call, event: str, naming: Naming) -> str:
-    """The table an event lands in; `event` matters for track alone."""
+    """The table of an event; `event`, its name, is used for track calls only."""
     name = _track_table(event, naming) if call is Call.TRACK else _call_table(call, naming)
     return shorten(name, MAX_TABLE_NAME)
 
 
 def catalog_name(table: str, prefix: str) -> str:
-    """A table's name in the catalog; folders and the ledger do not know the prefix."""
+    """A table's name in the catalog; folders and the ledger use the name without prefix."""
     return shorten(f"{prefix}_{table}", MAX_TABLE_NAME) if prefix else table
 
 
@@ -86,18 +86,18 @@ def _call_table(call: Call, naming: Naming) -> str:
 
 
 def shorten(name: str, limit: int) -> str:
-    """A name within `limit`; a longer one ends in a digest of the whole, so it stays unique."""
+    """A name of at most `limit` characters; a longer one gets a digest at its end."""
     return name if len(name) <= limit else f"{name[: limit - 9]}_{_digest(name)}"
 
 
 def database_name(slug: str) -> str:
-    """A source's slug as a catalog database."""
+    """The default catalog database of a source."""
     return re.sub(r"[^a-z0-9_]", "_", slug.lower())
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """Where a value stood in its event, and the column that it is for."""
+    """A value's path in its event and its column; `exact` if the path is spelled as the column."""
 
     path: Path
     column: str
@@ -109,13 +109,13 @@ class Leaf:
 
     @property
     def rank(self) -> tuple[bool, str]:
-        """Which of several paths goes first: exact ones, then by code point."""
+        """Sort key for paths that compete for a column: exact ones first, then by code point."""
         return (not self.exact, self.dotted)
 
 
 @lru_cache(maxsize=262144)
 def leaf(call: Call, path: Path, naming: Naming) -> Leaf:
-    """The column for the value at `path` of an event."""
+    """The leaf of the value at `path` in an event."""
     unprefixed = naming is Naming.WAREHOUSE and len(path) > 1 and path[0] == OWN_OBJECT[call]
     keys = path[1:] if unprefixed else path
     column = shorten("_".join(map(key_name, keys)), MAX_COLUMN_NAME)

@@ -1,4 +1,4 @@
-"""A sync report: the run on the first line, then a line for each table it touched."""
+"""Sync reports: a line for the run, then a line for each of its tables."""
 
 import json
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ COLUMNS = {
         Type.BIGINT,
     ),
 }
-"""The reports as a table; lists in it are JSON text."""
+"""The columns of the table of reports; lists are JSON text."""
 
 FINISHED, PARTIAL, FAILED = "finished", "partial", "failed"
 
@@ -58,13 +58,13 @@ def stamp(moment: datetime) -> str:
 
 
 def run_stamp(run_id: str) -> str:
-    """When a run was planned; its id says so."""
+    """The time when a run was planned, which is in its id."""
     seconds, nanos = divmod(int(run_id), 10**9)
     return stamp(datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanos // 1000))
 
 
 class Problems(dict[str, tuple[str, str]]):
-    """What went wrong, by table: the message and its code."""
+    """Message and error code by table."""
 
     @property
     def first(self) -> tuple[str, str] | None:
@@ -74,7 +74,7 @@ class Problems(dict[str, tuple[str, str]]):
 def report_lines(
     commit: Commit, finished: str, problems: Problems, facts: Mapping[str, str] = NOTHING
 ) -> list[Line]:
-    """The report of a run that committed; `facts` are of the lake itself."""
+    """The report of a run that committed; `facts` are further fields, the same on every line."""
     head = {**_head(commit.run_id, commit.settings, finished), **facts}
     status = PARTIAL if problems else FINISHED
     files = [file for done in commit.tables for file in done.adds]
@@ -117,7 +117,7 @@ def failure_lines(
     code: str,
     facts: Mapping[str, str] = NOTHING,
 ) -> list[Line]:
-    """The report of a run that committed nothing."""
+    """The report of a run that failed before its commit."""
     head = {**_head(run_id, settings, now()), **facts}
     return [
         {
@@ -149,8 +149,8 @@ def _head(run_id: str, settings: SourceSettings, finished: str) -> Line:
 
 def _minutes(started: str, finished: str) -> int:
     form = "%Y-%m-%d %H:%M:%S.%f"
-    took = datetime.strptime(finished, form) - datetime.strptime(started, form)
-    return max(0, int(took.total_seconds() // 60))
+    duration = datetime.strptime(finished, form) - datetime.strptime(started, form)
+    return max(0, int(duration.total_seconds() // 60))
 
 
 def _counts(counts: Counts) -> Line:
@@ -170,5 +170,5 @@ def _errors(problem: tuple[str, str] | None) -> Mapping[str, str]:
 
 
 def to_lines(lines: list[Line]) -> bytes:
-    """JSON objects, one a line."""
+    """Encode as JSON lines."""
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()

@@ -1,4 +1,4 @@
-"""A table's columns: the standard ones every table has, then what its events brought."""
+"""The columns of tables: the standard ones, then those of the events' own fields."""
 
 from collections.abc import Collection, Mapping
 from functools import lru_cache
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from eventlake.model.naming import RESCUED, Call, Naming, Path
 from eventlake.model.types import Type
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 
 
-class Column(Value):
-    """A column and the type it keeps for good."""
+class Column(FrozenModel):
+    """A column and its type, which never changes."""
 
     name: str
     type: Type
@@ -18,12 +18,12 @@ class Column(Value):
 
 @lru_cache(maxsize=1 << 16)
 def column(name: str, kind: Type) -> Column:
-    """A column; most tables have many of theirs in common with others, and share them."""
+    """A cached Column: most tables have many columns in common."""
     return Column(name=name, type=kind)
 
 
-class TableSchema(Value):
-    """A table without its partition columns, which its source's settings decide."""
+class TableSchema(FrozenModel):
+    """A table's columns without its partition columns, which depend on the settings."""
 
     name: str
     call: Call
@@ -37,8 +37,8 @@ class TableSchema(Value):
         return self.model_copy(update={"columns": self.columns + columns})
 
 
-class Standard(NamedTuple):
-    """A standard column and the one top-level field that fills it."""
+class StandardColumn(NamedTuple):
+    """A standard column and the top-level field that it is filled from."""
 
     column: str
     key: str
@@ -49,7 +49,7 @@ class Standard(NamedTuple):
         return (self.key,)
 
 
-_OWN: Mapping[Call, tuple[tuple[str, str], ...]] = {
+_CALL_COLUMNS: Mapping[Call, tuple[tuple[str, str], ...]] = {
     Call.TRACK: (("event", "event"),),
     Call.IDENTIFY: (),
     Call.PAGE: (("name", "name"), ("category", "category")),
@@ -60,14 +60,14 @@ _OWN: Mapping[Call, tuple[tuple[str, str], ...]] = {
 
 
 @lru_cache
-def standard_columns(call: Call, naming: Naming) -> tuple[Standard, ...]:
-    """The columns that come first in every table of this call, in order."""
+def standard_columns(call: Call, naming: Naming) -> tuple[StandardColumn, ...]:
+    """The first columns of every table of this call, in order."""
     identity = "id" if naming is Naming.WAREHOUSE else "message_id"
     strings = (
         (identity, "messageId"),
         ("anonymous_id", "anonymousId"),
         ("user_id", "userId"),
-        *_OWN[call],
+        *_CALL_COLUMNS[call],
         ("type", "type"),
         ("channel", "channel"),
         ("version", "version"),
@@ -80,13 +80,13 @@ def standard_columns(call: Call, naming: Naming) -> tuple[Standard, ...]:
         ("timestamp", "timestamp"),
     )
     return (
-        *(Standard(column, key, Type.STRING) for column, key in strings),
-        *(Standard(column, key, Type.TIMESTAMP) for column, key in times),
+        *(StandardColumn(column, key, Type.STRING) for column, key in strings),
+        *(StandardColumn(column, key, Type.TIMESTAMP) for column, key in times),
     )
 
 
 def new_table(name: str, call: Call, naming: Naming) -> TableSchema:
-    """A table as it is before its first event's own columns."""
+    """A table with the standard columns only."""
     standard = standard_columns(call, naming)
     return TableSchema(
         name=name, call=call, columns=tuple(column(one.column, one.type) for one in standard)
@@ -94,5 +94,5 @@ def new_table(name: str, call: Call, naming: Naming) -> TableSchema:
 
 
 def budget_used(columns: Collection[str]) -> int:
-    """How many of `max_columns` a table has taken; `_rescued_data` is always allowed."""
+    """Number of columns that count towards `max_columns`: all but `_rescued_data`."""
     return len(columns) - (RESCUED in columns)

@@ -1,7 +1,7 @@
-"""The five column types: what a JSON value is observed as, how types join, how a value is cast.
+"""The five column types: the type of a JSON value, the common type of two, and casts.
 
-A value here is what `kernels.jsontext` decodes: str, `Num` (a number in the spelling it was sent),
-bool, or a list. Timestamps are integers: microseconds since 1970 in UTC.
+A value here is what `kernels.jsontext` decodes: str, `NumberText` (a number as it was
+sent), bool, or a list. Timestamps are integers: microseconds since 1970 in UTC.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Type(StrEnum):
-    """Every column has one of these, for good."""
+    """The type of a column, which never changes."""
 
     BOOLEAN = "boolean"
     BIGINT = "bigint"
@@ -22,18 +22,18 @@ class Type(StrEnum):
     TIMESTAMP = "timestamp"
 
 
-class Num(str):
-    """A JSON number in the spelling it was sent, so that no digit is lost."""
+class NumberText(str):
+    """A JSON number as it was sent, so that no digit is lost."""
 
     __slots__ = ()
 
 
-Json = str | Num | bool | list["Json"] | dict[str, "Json"] | None
+Json = str | NumberText | bool | list["Json"] | dict[str, "Json"] | None
 Scalar = str | int | bool | Decimal | None
 
 
 class Cast(NamedTuple):
-    """A value in its column's type, and whether the original must be rescued."""
+    """A value in its column's type, and whether to put the original into `_rescued_data`."""
 
     value: Scalar
     rescue: bool
@@ -42,7 +42,7 @@ class Cast(NamedTuple):
 MISFIT = Cast(None, True)
 
 DECIMAL_BOUND = Decimal(10) ** 32
-# A longer plain form (1e999999999) keeps its spelling: one value may not fill the memory.
+# Longer numbers, such as 1e999999999, are not expanded: one value could fill the memory.
 MAX_PLAIN_DIGITS = 10_000
 
 _MICRO = Decimal("0.000001")
@@ -61,32 +61,32 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def join(one: Type, other: Type) -> Type:
-    """The type that holds both; commutative and associative."""
+    """The type that can hold values of both; commutative and associative."""
     if one is other:
         return one
     return Type.DECIMAL if one in _NUMERIC and other in _NUMERIC else Type.STRING
 
 
 def observe(value: Json) -> Type:
-    """The type a single value asks for."""
+    """The type of a single value."""
     if isinstance(value, bool):
         return Type.BOOLEAN
-    if isinstance(value, Num):
+    if isinstance(value, NumberText):
         return _observe_number(value)
     if isinstance(value, str):
         return Type.STRING if timestamp(value) is None else Type.TIMESTAMP
     return Type.STRING
 
 
-def _observe_number(text: Num) -> Type:
+def _observe_number(text: NumberText) -> Type:
     if _INTEGER.fullmatch(text) and fits_bigint(number(text)):
         return Type.BIGINT
     return Type.DECIMAL if number(text).copy_abs() < DECIMAL_BOUND else Type.STRING
 
 
 def cast(value: Json, to: Type) -> Cast:
-    """A value in the type its column has; arrays fit strings alone, as the JSON text they are."""
-    if isinstance(value, Num):
+    """Convert a value to a column's type; a list is always a misfit here."""
+    if isinstance(value, NumberText):
         return _FROM_NUMBER[to](value)
     if isinstance(value, bool):
         return _cast_boolean(value, to)
@@ -104,11 +104,11 @@ def number(text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation:
-        return _beyond(text.lower())
+        return _out_of_range(text.lower())
 
 
-def _beyond(text: str) -> Decimal:
-    """Stands for a number whose exponent Decimal does not hold: nothing, next to it, or endless."""
+def _out_of_range(text: str) -> Decimal:
+    """Return 0, a tiny number or infinity for exponents that Decimal cannot hold."""
     mantissa, _, exponent = text.partition("e")
     if not mantissa.strip("-.0"):
         return Decimal(0)
@@ -137,13 +137,13 @@ def round_decimal(value: Decimal) -> Decimal | None:
 
 
 def timestamp(text: str) -> int | None:
-    """The moment a string of the strict form names; None for any other string."""
+    """Parse an ISO 8601 timestamp with `T`; None for any other string."""
     match = _TIMESTAMP.fullmatch(text)
     return _moment(match) if match else None
 
 
 def timestamp_like(text: str) -> int | None:
-    """As `timestamp`; a date alone and a space instead of `T` count too."""
+    """As `timestamp`, but a date alone and a space instead of `T` are accepted too."""
     match = _TIMESTAMP_LIKE.fullmatch(text)
     return _moment(match) if match else None
 

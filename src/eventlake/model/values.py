@@ -1,12 +1,12 @@
-"""The base of every value that is written down: frozen, strict about names, plain JSON."""
+"""The base of every model that is stored as JSON."""
 
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict
 
 
-class Value(BaseModel):
-    """A frozen record that goes to JSON and back unchanged."""
+class FrozenModel(BaseModel):
+    """An immutable pydantic model without extra fields; JSON round trips are exact."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

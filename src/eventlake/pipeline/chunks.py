@@ -185,7 +185,7 @@ class Chunks:
         name = f"{self.job.stage}/read/{self.number:06d}-{uuid.uuid4().hex}-{rows}.chunks"
         options = pa.ipc.IpcWriteOptions(compression=self.job.compression)
         # Arrow writes every buffer of every column on its own, and most are small.
-        with self.job.store.writing(name) as raw, pa.BufferedOutputStream(raw, BUFFER) as file:
+        with self.job.store.open_staged(name) as raw, pa.BufferedOutputStream(raw, BUFFER) as file:
             for one in built:
                 offset = file.tell()
                 with pa.ipc.new_stream(file, one.batch.schema, options=options) as stream:

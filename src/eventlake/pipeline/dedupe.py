@@ -114,7 +114,7 @@ def _keep(kept: Ids, job: DedupeJob, bucket: int) -> DedupeResult:
         return DedupeResult()
     path = f"{job.stage}/kept/{bucket:06d}-{uuid.uuid4().hex}.parquet"
     write_ids(job.store, path, kept)
-    job.store.settle(path)
+    job.store.fsync(path)
     first, last = int(kept.received.min()), int(kept.received.max())
     return DedupeResult(kept=path, rows=len(kept.high), first=first, last=last)
 

@@ -57,7 +57,7 @@ def _merge(store: Store, staged: str, path: str, group: Sequence[IdFile]) -> IdM
     parts = [read_ids(store, file.path) for file in group]
     ids = Ids(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     write_ids(store, staged, ids)
-    store.settle(staged)
+    store.fsync(staged)
     file = IdFile(
         path=path,
         rows=len(ids.high),

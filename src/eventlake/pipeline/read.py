@@ -20,7 +20,7 @@ from eventlake.kernels.route import LINE_BITS, Event, EventBuffer, RejectedLine,
 from eventlake.model.naming import Call
 from eventlake.pipeline.chunks import MAX_REJECTED, Chunks, ReadJob, ReadResult, Spill
 from eventlake.stores import Range
-from eventlake.stores.ranges import windows
+from eventlake.stores.ranges import batch_by_size
 
 PILE = 30 << 20
 """Bytes that events of one table take which are parsed at once."""
@@ -98,7 +98,7 @@ class _Reading:
         if not piles:
             return
         name = f"{self.job.stage}/spill/{self.number:06d}-{uuid.uuid4().hex}"
-        with self.job.store.writing(name) as file:
+        with self.job.store.open_staged(name) as file:
             for table, pile in piles:
                 data = msgspec.msgpack.encode(pile.drain())
                 spill = Spill(table, pile.call, name, file.tell(), len(data))
@@ -133,7 +133,7 @@ def gather_task(job: GatherJob, number: int) -> bytes:
     spills = job.tasks[number]
     ranges = [Range(spill.object, spill.offset, spill.size) for spill in spills]
     data = job.read.store.read_ranges(ranges)
-    for batch in windows(spills, PILE):
+    for batch in batch_by_size(spills, PILE):
         chunks.add(list(_piles(batch, data)))
     return msgspec.json.encode(chunks.done())
 

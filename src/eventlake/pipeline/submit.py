@@ -20,7 +20,7 @@ from eventlake.model.layout import report_path
 from eventlake.model.report import FAILED, Line, Problems
 from eventlake.pipeline.finish import Finished, clean, finish
 from eventlake.pipeline.sync import Run, give_up
-from eventlake.ports import Cluster
+from eventlake.ports import JobRunner
 from eventlake.stores import Store
 
 EVERY = 5.0
@@ -41,7 +41,7 @@ class Hold:
     def renew(self) -> None:
         """Say that the run still waits; nothing when the stage is the job's, or gone with it."""
         mine = self.lease.to_json()
-        self.store.change(lease_path(self.run_id), lambda known: mine if known == mine else None)
+        self.store.update(lease_path(self.run_id), lambda known: mine if known == mine else None)
 
     @property
     def is_ours(self) -> bool:
@@ -49,7 +49,7 @@ class Hold:
 
 
 def submit(
-    run: Run, cluster: Cluster, sleep: Callable[[float], None] = time.sleep
+    run: Run, cluster: JobRunner, sleep: Callable[[float], None] = time.sleep
 ) -> tuple[Commit, Finished]:
     """Have a cluster do a run; the end is the same as if it had been done here."""
     hold = _hold(run)
@@ -88,7 +88,7 @@ def hand_over(run: Run, hold: Hold) -> None:
 
 
 def follow(
-    run: Run, cluster: Cluster, handle: str, hold: Hold, sleep: Callable[[float], None]
+    run: Run, cluster: JobRunner, handle: str, hold: Hold, sleep: Callable[[float], None]
 ) -> JobState:
     """How a job ended; until it begins, its stage is kept from being taken for a dead one's."""
     while not (state := cluster.state(handle)).is_over:
@@ -98,7 +98,7 @@ def follow(
     return state
 
 
-def recall(run: Run, cluster: Cluster, handle: str, hold: Hold, problem: BaseException) -> None:
+def recall(run: Run, cluster: JobRunner, handle: str, hold: Hold, problem: BaseException) -> None:
     """Stop a job. What cannot be reached, such as a step's application, stops itself."""
     with suppress(EventLakeError):
         run.lake.store.delete([job_path(run.plan.run_id)])
@@ -110,7 +110,7 @@ def recall(run: Run, cluster: Cluster, handle: str, hold: Hold, problem: BaseExc
 
 
 def outcome(
-    run: Run, cluster: Cluster, handle: str, hold: Hold, state: JobState
+    run: Run, cluster: JobRunner, handle: str, hold: Hold, state: JobState
 ) -> tuple[Commit, Finished]:
     """What the ledger and the report say of a job that has ended, whatever its cluster says."""
     sequence = run.ledger.sequence_of(run.plan.run_id, run.ledger.state())
@@ -152,7 +152,7 @@ def _problems(report: list[Line]) -> Problems:
 
 
 def failure(
-    report: list[Line] | None, cluster: Cluster, handle: str, state: JobState
+    report: list[Line] | None, cluster: JobRunner, handle: str, state: JobState
 ) -> EventLakeError:
     """The error of a job that committed nothing, as it would be raised here."""
     if report and report[0]["status"] == FAILED:

@@ -37,7 +37,7 @@ from eventlake.pipeline.merge_ids import merge_ids
 from eventlake.pipeline.read import GatherJob, gather_task, plan_gather, read_task
 from eventlake.pipeline.tasks import Watch, run_tasks
 from eventlake.pipeline.write import WriteJob, WriteResult, plan_tasks, plan_units, write_task
-from eventlake.ports import Progress, Runner
+from eventlake.ports import Progress, SparkProvider
 from eventlake.stores import Object
 
 EVENT_BYTES = 130
@@ -60,7 +60,7 @@ class Run:
 
     lake: Lake
     ledger: Ledger
-    runner: Runner
+    runner: SparkProvider
     plan: Plan
     progress: Progress
     suppressed: frozenset[str] = frozenset()
@@ -88,7 +88,7 @@ class Run:
                 rows = _rows_in(self.lake.store.objects(f"{self.stage}/{name}"))
                 self.progress.step(name, min(rows, total), total, rows)
 
-        watch = Watch(look, 1.0 if self.lake.store.near else 5.0)  # each look lists the stage
+        watch = Watch(look, 1.0 if self.lake.store.is_local else 5.0)  # each look lists the stage
         return run_tasks(self.runner.session(), count, work, watch)
 
     @contextmanager
@@ -182,7 +182,7 @@ def read(run: Run) -> list[ReadResult]:
 
 
 def _stays_in_cache(run: Run) -> bool:
-    return run.lake.store.near and sum(one.size for one in run.plan.inputs) <= IN_CACHE
+    return run.lake.store.is_local and sum(one.size for one in run.plan.inputs) <= IN_CACHE
 
 
 def group_files(sizes: Sequence[int], parallelism: int) -> tuple[range, ...]:

@@ -24,7 +24,7 @@ from eventlake.model.schema import TableSchema
 from eventlake.pipeline.chunks import QUARANTINE, ChunkMeta
 from eventlake.pipeline.evolve import Growth
 from eventlake.stores import Store
-from eventlake.stores.ranges import windows
+from eventlake.stores.ranges import batch_by_size
 
 UNIT = 200 << 20
 """Bytes of chunks that make a file; Parquet takes about as much as they do."""
@@ -176,7 +176,7 @@ def write_task(job: WriteJob, number: int) -> bytes:
     data = job.store.read_ranges([chunk.range for one in slices for chunk in one.chunks])
     with ThreadPoolExecutor(AT_ONCE) as pool:
         files = _Files(job, Left(job.store, pool))
-        for some in windows(slices, AT_A_TIME):
+        for some in batch_by_size(slices, AT_A_TIME):
             landed = ((one.unit, rows) for one in some for rows in _landed(one, data))
             # One large slice is written while it is landed; many small ones after it.
             for unit, rows in landed if len(some) == 1 else list(landed):
@@ -186,7 +186,7 @@ def write_task(job: WriteJob, number: int) -> bytes:
         result.files = files.done()
         # All at the end, when the disk has most of them already, and several at once: one entry
         # in the file system's journal does for all that wait.
-        list(pool.map(job.store.settle, [file.path for file in result.files]))
+        list(pool.map(job.store.fsync, [file.path for file in result.files]))
     return msgspec.json.encode(result)
 
 
@@ -199,11 +199,13 @@ class Left:
     coming: deque[Future[None]] = field(default_factory=deque)
 
     def put(self, path: str, data: pa.Buffer) -> None:
-        if self.store.near:
-            self.store.leave(path, data)  # there is nothing to wait for: a thread would only cost
+        if self.store.is_local:
+            self.store.write_staged(
+                path, data
+            )  # there is nothing to wait for: a thread would only cost
             return
         self.wait(AT_ONCE)
-        self.coming.append(self.pool.submit(self.store.leave, path, data))
+        self.coming.append(self.pool.submit(self.store.write_staged, path, data))
 
     def wait(self, most: int) -> None:
         """Until no more than so many are on their way; one that failed is told here."""
@@ -328,5 +330,5 @@ def _join_quarantine(job: WriteJob) -> str:
         for part in job.quarantine:
             writer.write_table(pq.read_table(job.store.open(part)))
     job.store.write(path, sink.getvalue())
-    job.store.settle(path)
+    job.store.fsync(path)
     return path

@@ -1,4 +1,4 @@
-"""Runs as steps of an EMR cluster: of one that stays, or of one made for a single run."""
+"""Jobs as steps of an EMR cluster, either a running one or one created for a single run."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -8,30 +8,30 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from eventlake.aws import Access, aws_errors, code
+from eventlake.aws import Access, aws_errors, error_code
 from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.model.job import JobState, Phase
 from eventlake.model.lake import AwsSettings
 from eventlake.runners.package import Code
-from eventlake.runners.submitted import conf, conf_arguments, job_arguments
+from eventlake.runners.spark_submit import conf_arguments, job_arguments, spark_conf
 from eventlake.stores import Store
 
 DRIVER_ENV = "spark.yarn.appMasterEnv."
-GONE = frozenset(("TERMINATING", "TERMINATED", "TERMINATED_WITH_ERRORS"))
+TERMINATED = frozenset(("TERMINATING", "TERMINATED", "TERMINATED_WITH_ERRORS"))
 PHASES: Mapping[str, Phase] = {
     "PENDING": Phase.WAITING,
     "CANCEL_PENDING": Phase.RUNNING,
     "RUNNING": Phase.RUNNING,
     "COMPLETED": Phase.ENDED,
 }
-"""A step in any other state has failed, or was cancelled."""
-STEP = "AddJobFlowSteps"
-REFUSED = frozenset(("InvalidRequestException", "ValidationException"))
+"""A step in any other state has failed or was cancelled."""
+ADD_STEPS = "AddJobFlowSteps"
+INVALID_REQUEST = frozenset(("InvalidRequestException", "ValidationException"))
 
 
 @dataclass(frozen=True)
-class EmrCluster:
-    """A cluster that works off its steps one after the other, or several at a time."""
+class EmrRunner:
+    """Submits jobs as steps of the cluster in `settings`."""
 
     settings: AwsSettings
     access: Access
@@ -45,50 +45,50 @@ class EmrCluster:
     def submit(self, name: str, job: str) -> str:
         step = {
             "Name": name,
-            "ActionOnFailure": "CONTINUE",  # the other sources' steps are not to blame
+            "ActionOnFailure": "CONTINUE",  # steps of other sources must go on
             "HadoopJarStep": {"Jar": "command-runner.jar", "Args": self._command(job)},
         }
-        with self._errors("submit a run to", STEP):
-            added = self._emr.add_job_flow_steps(JobFlowId=self.id, Steps=[step])
-        return str(added["StepIds"][0])
+        with self._errors("submit a run to", ADD_STEPS):
+            result = self._emr.add_job_flow_steps(JobFlowId=self.id, Steps=[step])
+        return str(result["StepIds"][0])
 
     def _command(self, job: str) -> list[str]:
-        given = conf(self.code, self.settings.emr_python, DRIVER_ENV)
-        # A second driver would begin with the stage that the first one left.
-        given["spark.yarn.maxAppAttempts"] = "1"
+        conf = spark_conf(self.code, self.settings.emr_python, DRIVER_ENV)
+        # A second attempt would find the stage of the first.
+        conf["spark.yarn.maxAppAttempts"] = "1"
         return [
             *("spark-submit", "--deploy-mode", "cluster", "--name", "eventlake"),
             *("--archives", self.code.archives),
-            *conf_arguments(given),
-            self.code.main,
+            *conf_arguments(conf),
+            self.code.entrypoint,
             *job_arguments(self.code, self.settings, job),
         ]
 
     def state(self, handle: str) -> JobState:
         with self._errors("read the state of a run on", "DescribeStep"):
-            found = self._emr.describe_step(ClusterId=self.id, StepId=handle)["Step"]["Status"]
-        phase = PHASES.get(found["State"], Phase.FAILED)
-        return JobState(phase, _why(found) if phase is Phase.FAILED else "")
+            status = self._emr.describe_step(ClusterId=self.id, StepId=handle)["Step"]["Status"]
+        phase = PHASES.get(status["State"], Phase.FAILED)
+        return JobState(phase, _failure_reason(status) if phase is Phase.FAILED else "")
 
     def cancel(self, handle: str) -> None:
         with self._errors("cancel a run on", "CancelSteps"):
             self._emr.cancel_steps(ClusterId=self.id, StepIds=[handle])
 
     def log(self, handle: str) -> str:
-        """The step's own log, which comes some minutes late; Spark's is in `containers` beside."""
-        home = re.sub(r"^s3[an]?://", "s3://", self._logs()).rstrip("/")
-        folder = f"{home}/{self.id}/steps/{handle}"
-        if not home:
-            return f"not kept: the EMR cluster {self.id} has no place for logs"
+        """The step's log, which EMR writes minutes later; Spark's is in `../containers`."""
+        logs = re.sub(r"^s3[an]?://", "s3://", self._log_uri()).rstrip("/")
+        folder = f"{logs}/{self.id}/steps/{handle}"
+        if not logs:
+            return f"none: the EMR cluster {self.id} has no log folder"
         path = f"{folder}/stderr.gz".removeprefix(f"{self.store.root}/")
-        with suppress(EventLakeError):  # to look for a log must not hide what went wrong
+        with suppress(EventLakeError):  # an error here must not hide the run's error
             if folder.startswith(f"{self.store.root}/") and self.store.exists(path):
                 return self.store.uri(path)
         return f"{folder}/"
 
-    def _logs(self) -> str:
+    def _log_uri(self) -> str:
         with suppress(EventLakeError):
-            return str(described(self.access, self.id).get("LogUri") or "")
+            return str(describe_cluster(self.access, self.id).get("LogUri") or "")
         return f"{self.store.root}/logs"
 
     @property
@@ -99,69 +99,73 @@ class EmrCluster:
         return emr_errors(f"{what} the EMR cluster {self.id}", action, self.id)
 
 
-def _why(status: Any) -> str:
-    """What EMR says of a step that did not end well."""
-    told = {**status.get("StateChangeReason", {}), **status.get("FailureDetails", {})}
-    words = [status["State"].lower(), told.get("Reason"), told.get("Message")]
+def _failure_reason(status: Any) -> str:
+    """The state, reason and message of a failed or cancelled step."""
+    details = {**status.get("StateChangeReason", {}), **status.get("FailureDetails", {})}
+    words = [status["State"].lower(), details.get("Reason"), details.get("Message")]
     return ": ".join(word for word in words if word)
 
 
 @contextmanager
 def emr_errors(what: str, action: str, cluster_id: str) -> Iterator[None]:
-    """EMR's refusals in our words; it has one code for all that is wrong with a request."""
+    """Raise EMR's exceptions as EventLake errors; an invalid request is an InvalidSettings."""
     with aws_errors(what, f"elasticmapreduce:{action}"):
         try:
             yield
         except ClientError as problem:
-            if code(problem) not in REFUSED:
+            if error_code(problem) not in INVALID_REQUEST:
                 raise
-            told = problem.response["Error"].get("Message", "")
-            raise InvalidSettings(f"emr_cluster_id is {cluster_id!r}: {told}") from problem
+            message = problem.response["Error"].get("Message", "")
+            raise InvalidSettings(f"emr_cluster_id is {cluster_id!r}: {message}") from problem
 
 
-def described(access: Access, cluster_id: str) -> Any:
+def describe_cluster(access: Access, cluster_id: str) -> Any:
     with emr_errors(f"look at the EMR cluster {cluster_id}", "DescribeCluster", cluster_id):
         return access.client("emr").describe_cluster(ClusterId=cluster_id)["Cluster"]
 
 
 def check_cluster(access: Access, cluster_id: str) -> None:
-    """Refuse a cluster that is not there, or not any more."""
-    status = described(access, cluster_id)["Status"]
-    if status["State"] in GONE:
-        why = status.get("StateChangeReason", {}).get("Message") or ""
+    """Raise InvalidSettings if a cluster does not exist or is terminated."""
+    status = describe_cluster(access, cluster_id)["Status"]
+    if status["State"] in TERMINATED:
+        reason = status.get("StateChangeReason", {}).get("Message") or ""
         raise InvalidSettings(
             f"emr_cluster_id is {cluster_id!r}: that cluster is {status['State']}"
-            f"{f' ({why})' if why else ''}: name one that runs, or run here without the setting"
+            f"{f' ({reason})' if reason else ''}: set a running one, or "
+            "remove the setting to run here"
         )
 
 
 def try_cluster(access: Access, cluster_id: str) -> Iterator[tuple[str, Callable[[], str]]]:
-    """What a run asks of a cluster, one thing at a time: a step of its own that does nothing."""
+    """Yield the name of each EMR call of a run, and a function that tries it with an empty step.
+
+    The functions return a text to show, and each needs the one before.
+    """
     emr, steps = access.client("emr"), list[str]()
 
-    def look() -> str:
+    def describe() -> str:
         check_cluster(access, cluster_id)
-        return f"{cluster_id} takes steps"
+        return f"{cluster_id} accepts steps"
 
     def submit() -> str:
-        nothing = {"Jar": "command-runner.jar", "Args": ["true"]}
-        step = {"Name": "eventlake check", "ActionOnFailure": "CONTINUE", "HadoopJarStep": nothing}
-        with emr_errors(f"submit a run to the EMR cluster {cluster_id}", STEP, cluster_id):
+        no_op = {"Jar": "command-runner.jar", "Args": ["true"]}
+        step = {"Name": "eventlake check", "ActionOnFailure": "CONTINUE", "HadoopJarStep": no_op}
+        with emr_errors(f"submit a run to the EMR cluster {cluster_id}", ADD_STEPS, cluster_id):
             steps.extend(emr.add_job_flow_steps(JobFlowId=cluster_id, Steps=[step])["StepIds"])
-        return f"took the step {steps[0]}"
+        return f"added the step {steps[0]}"
 
     def read() -> str:
         action = "DescribeStep"
         with emr_errors(f"read the state of a run on {cluster_id}", action, cluster_id):
-            found = emr.describe_step(ClusterId=cluster_id, StepId=steps[0])
-        return f"the step is {found['Step']['Status']['State']}"
+            result = emr.describe_step(ClusterId=cluster_id, StepId=steps[0])
+        return f"the step is {result['Step']['Status']['State']}"
 
     def cancel() -> str:
         with emr_errors(f"cancel a run on {cluster_id}", "CancelSteps", cluster_id):
             emr.cancel_steps(ClusterId=cluster_id, StepIds=steps)
-        return "the step may be cancelled"
+        return "cancelled the step"
 
-    yield "cluster", look
+    yield "cluster", describe
     yield "submit a step", submit
     yield "read a step's state", read
     yield "cancel a step", cancel
@@ -169,36 +173,36 @@ def try_cluster(access: Access, cluster_id: str) -> Iterator[tuple[str, Callable
 
 # A cluster for one run
 
-IDLE = 900
-"""Seconds after which a cluster ends itself, should its maker be killed."""
+IDLE_SECONDS = 900
+"""A cluster terminates itself after this time, in case the process that created it is killed."""
 TAGS = {"for-use-with-amazon-emr-managed-policies": "true"}
 OWNER_TAG = "eventlake-workspace"
-NEEDED = ("emr_service_role", "emr_instance_profile", "emr_subnet_id")
+TEMPORARY_SETTINGS = ("emr_service_role", "emr_instance_profile", "emr_subnet_id")
 
 
 def check_temporary(settings: AwsSettings) -> None:
-    """Refuse settings that do not say enough to make a cluster."""
-    missing = [name for name in NEEDED if not getattr(settings, name)]
+    """Raise InvalidSettings if a setting of temporary clusters is missing."""
+    missing = [name for name in TEMPORARY_SETTINGS if not getattr(settings, name)]
     if missing:
         raise InvalidSettings(f"a temporary cluster needs the settings {', '.join(missing)}")
 
 
 @contextmanager
 def temporary_cluster(settings: AwsSettings, access: Access) -> Iterator[str]:
-    """The id of a new cluster, which is ended whatever happens."""
+    """Create a cluster, yield its id, and terminate it in any case."""
     emr = access.client("emr")
-    with aws_errors("make an EMR cluster", "elasticmapreduce:RunJobFlow and iam:PassRole"):
-        made = str(emr.run_job_flow(**_request(settings))["JobFlowId"])
+    with aws_errors("create an EMR cluster", "elasticmapreduce:RunJobFlow and iam:PassRole"):
+        cluster_id = str(emr.run_job_flow(**_request(settings))["JobFlowId"])
     try:
-        yield made
+        yield cluster_id
     finally:
-        with emr_errors(f"end the EMR cluster {made}", "TerminateJobFlows", made):
-            emr.terminate_job_flows(JobFlowIds=[made])
+        with emr_errors(f"terminate the EMR cluster {cluster_id}", "TerminateJobFlows", cluster_id):
+            emr.terminate_job_flows(JobFlowIds=[cluster_id])
 
 
 def _request(settings: AwsSettings) -> dict[str, Any]:
     tags = TAGS | ({OWNER_TAG: settings.workspace_id} if settings.workspace_id else {})
-    guarded = settings.emr_security_configuration
+    security = settings.emr_security_configuration
     return {
         "Name": "eventlake",
         "ReleaseLabel": settings.emr_release_label,
@@ -219,10 +223,10 @@ def _request(settings: AwsSettings) -> dict[str, Any]:
                 "MaximumCapacityUnits": settings.emr_max_instances,
             }
         },
-        "AutoTerminationPolicy": {"IdleTimeout": IDLE},
+        "AutoTerminationPolicy": {"IdleTimeout": IDLE_SECONDS},
         "VisibleToAllUsers": True,
         "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
-        **({"SecurityConfiguration": guarded} if guarded else {}),
+        **({"SecurityConfiguration": security} if security else {}),
     }
 
 

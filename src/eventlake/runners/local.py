@@ -27,25 +27,25 @@ _CONF = {
     "spark.driver.maxResultSize": "0",
     "spark.driver.memory": "1g",
     "spark.executor.memory": "1g",
-    # One task is one result row; nothing is gained by looking at the plan while it runs.
+    # One task is one result row, so adaptive planning has no use.
     "spark.sql.adaptive.enabled": "false",
     "spark.python.worker.reuse": "true",
-    # The JVM only hands out tasks: compiling its code well would take more than it gives.
+    # The JVM only schedules tasks: optimised compilation would cost more than it saves.
     "spark.sql.codegen.wholeStage": "false",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.python.daemon.module": "eventlake.pipeline.daemon",
+    "spark.python.daemon.module": "eventlake.runners.daemon",
 }
 
 
 @dataclass
-class LocalRunner:
-    """Runs in this process, on threads of this machine or on a cluster's executors."""
+class LocalSpark:
+    """Provides a session in this process, with local threads or a cluster's executors."""
 
     master: str = "local[*]"
 
     @property
     def parallelism(self) -> int:
-        # A cluster's size is its own affair; beyond this, tasks are sized by bytes.
+        # The size of a cluster is not known here.
         return local_cores(self.master) or 16
 
     def session(self) -> "SparkSession":
@@ -53,18 +53,20 @@ class LocalRunner:
 
 
 def spark_session(master: str) -> "SparkSession":
-    """The session for a master; a running one is used again if it has the same."""
-    # Nothing else here needs a second to load.
+    """The session for a master: the active one, or a new one that replaces it; Unavailable if
+    Spark does not start.
+    """
+    # Imported here because it takes a second.
     from pyspark import SparkConf  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     try:
         active = SparkSession.getActiveSession()
-        known = active.conf.get("spark.master") if active else None
+        active_master = active.conf.get("spark.master") if active else None
     except Exception as problem:
-        raise Unavailable(f"Spark has gone away; its log is {log_path()}") from problem
+        raise Unavailable(f"the Spark JVM has exited; its log is {log_path()}") from problem
     if active is not None:
-        if known == master:
+        if active_master == master:
             return active
         active.stop()
     check_java()
@@ -85,18 +87,18 @@ def spark_session(master: str) -> "SparkSession":
 
 
 def _start_jvm(conf: Any, log: Path) -> None:
-    """Start Spark's JVM, once in a process; it has nothing to say to the terminal."""
+    """Start Spark's JVM unless it runs, with its output in `log`."""
     from pyspark import SparkContext  # noqa: PLC0415
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
     if SparkContext._gateway is None:
-        with log.open("ab") as words:
-            gateway = launch_gateway(conf, {"stdout": words, "stderr": words})  # type: ignore[no-untyped-call]
+        with log.open("ab") as output:
+            gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)
 
 
 def _stop_half_started() -> None:
-    """Stop what there is of a session, so that nobody takes it for one that runs."""
+    """Stop a partially started session, so that it is not reused."""
     from pyspark import SparkContext  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
@@ -109,13 +111,13 @@ def _stop_half_started() -> None:
 
 
 def _warm_up(session: "SparkSession", master: str) -> None:
-    """Have the Python workers up before a run asks for them, by a job of the kind that follows."""
+    """Start the Python workers with a small job."""
     workers = local_cores(master) or 1
     session.range(0, workers, 1, workers).mapInArrow(lambda batches: batches, "id long").toArrow()
 
 
 def local_cores(master: str) -> int | None:
-    """How many threads a local master has; None for a cluster."""
+    """Number of threads of a local master; None for a cluster."""
     local = re.fullmatch(r"local(?:\[(\*|\d+)(?:,.*)?\])?", master)
     if local is None:
         return None
@@ -124,32 +126,32 @@ def local_cores(master: str) -> int | None:
 
 def _conf(master: str) -> dict[str, str]:
     if master.startswith("local"):
-        # Workers are this very Python; on a cluster PYSPARK_PYTHON may name another path.
+        # Workers use this Python; on a cluster PYSPARK_PYTHON may name another path.
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return {
         **_CONF,
-        "spark.sql.warehouse.dir": str(_own_folder("eventlake-warehouse")),
+        "spark.sql.warehouse.dir": str(_private_folder("eventlake-warehouse")),
     }
 
 
 def log_path() -> Path:
-    """Where Spark's own words of this process go."""
-    folder = _own_folder("eventlake-logs")
+    """The log file of this process's Spark."""
+    folder = _private_folder("eventlake-logs")
     started = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     return next(iter(folder.glob(f"spark-*-{os.getpid()}.log")), None) or (
         folder / f"spark-{started}-{os.getpid()}.log"
     )
 
 
-def _own_folder(name: str) -> Path:
-    """A folder for temporary files that no other user may enter: logs may quote events."""
+def _private_folder(name: str) -> Path:
+    """A temporary folder that other users cannot read: logs may quote events."""
     try:
         parent = Path(tempfile.gettempdir())
     except FileNotFoundError as problem:
         raise InsufficientPermissions(
-            "may not write to any folder for temporary files: set TMPDIR to one"
+            "no permission to write to any temporary folder: set TMPDIR to one"
         ) from problem
     folder = parent / f"{name}-{os.geteuid()}"
     try:
@@ -158,7 +160,7 @@ def _own_folder(name: str) -> Path:
         status = folder.lstat()
     except OSError as problem:
         raise InsufficientPermissions(
-            f"may not write to {parent}: set TMPDIR to another folder ({problem.strerror})"
+            f"no permission to write to {parent}: set TMPDIR to another folder ({problem.strerror})"
         ) from problem
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         wrong = "belongs to another user" if stat.S_ISDIR(status.st_mode) else "is not a folder"

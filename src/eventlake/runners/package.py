@@ -1,8 +1,7 @@
-"""EventLake's code and all that it needs, as files in the lake's bucket that a cluster runs."""
+"""Uploads EventLake's code and its dependencies to the lake's bucket, for clusters to run."""
 
 import hashlib
 import io
-import re
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -12,26 +11,28 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from isal import igzip
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from eventlake.model.job import CODE
-from eventlake.runners import main
+from eventlake.runners import entrypoint
 from eventlake.stores import Store
 
 PACKAGE = "eventlake"
 EXTRA = "aws"
-LEFT_OUT = frozenset(("pyspark", "py4j", "duckdb", "typer", "rich"))
-"""Spark is the cluster's own; a job answers no queries and has no terminal."""
-FRESH = timedelta(days=7)
-"""The stage's objects expire after 14 days: what is older than this is put there again."""
+EXCLUDED = frozenset(("pyspark", "py4j", "duckdb", "typer", "rich"))
+"""Packages that jobs do not use, and Spark, which the cluster has."""
+MAX_AGE = timedelta(days=7)
+"""Older uploads are repeated: objects of the stage expire after 14 days."""
 
 
 class Code(NamedTuple):
-    """The addresses of what a cluster runs."""
+    """The addresses of the uploaded code."""
 
-    main: str
+    entrypoint: str
     package: str
-    """A zip that Spark unpacks: as a wheel among `--py-files`, only YARN would have it on the
-    path before Spark's daemon of Python workers starts."""
+    """A zip for `--archives`: with `--py-files`, only YARN has it on the path before Spark's Python
+    worker daemon starts."""
     environment: str
     tag: str
 
@@ -41,122 +42,112 @@ class Code(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The unpacked archives, seen from where a driver or an executor works."""
+        """PYTHONPATH of the unpacked archives, relative to the working directory."""
         return "./code:./environment"
 
 
 def upload(store: Store) -> Code:
-    """The code in the bucket; each version of it is put there once."""
-    own = f"{CODE}/{_hash(_package_files())}"
-    needed = f"{CODE}/{_environment_hash()}"
+    """Upload the code unless this version is in the bucket, and return its addresses."""
+    package = f"{CODE}/{_hash(_package_files())}"
+    environment = f"{CODE}/{_environment_hash()}"
     return Code(
-        main=_put(store, f"{own}/main.py", _write_main),
-        package=_put(store, f"{own}/eventlake.zip", write_package),
-        environment=_put(store, f"{needed}/environment.tar.gz", write_environment),
-        tag=main.tag(),
+        entrypoint=_upload_if_old(store, f"{package}/entrypoint.py", _write_entrypoint),
+        package=_upload_if_old(store, f"{package}/eventlake.zip", write_package),
+        environment=_upload_if_old(store, f"{environment}/environment.tar.gz", write_environment),
+        tag=entrypoint.platform_tag(),
     )
 
 
-def _put(store: Store, path: str, write: Callable[[IO[bytes]], None]) -> str:
-    known = store.find(path)
-    if known is None or datetime.now(UTC) - known.modified > FRESH:
-        with store.placing(path) as out:
+def _upload_if_old(store: Store, path: str, write: Callable[[IO[bytes]], None]) -> str:
+    uploaded = store.find(path)
+    if uploaded is None or datetime.now(UTC) - uploaded.modified > MAX_AGE:
+        with store.write_durably(path) as out:
             write(out)
     return store.uri(path)
 
 
-def _write_main(out: IO[bytes]) -> None:
-    out.write(Path(main.__file__).read_bytes())
+def _write_entrypoint(out: IO[bytes]) -> None:
+    out.write(Path(entrypoint.__file__).read_bytes())
 
 
 def write_package(out: IO[bytes]) -> None:
-    """EventLake itself, whether it was installed or is being worked on."""
-    whole = io.BytesIO()
-    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as package:
+    """Write a zip of the running EventLake, installed or from a checkout."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as package:
         for name, data in _package_files():
             package.writestr(name, data)
-    out.write(whole.getvalue())
+    out.write(buffer.getvalue())
 
 
 def _package_files() -> Iterator[tuple[str, bytes]]:
-    root = Path(main.__file__).parents[1]
+    root = Path(entrypoint.__file__).parents[1]
     for file in sorted(root.rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
             yield file.relative_to(root.parent).as_posix(), file.read_bytes()
     own = metadata.distribution(PACKAGE)
-    described = own.read_text("METADATA") or ""
-    yield f"{PACKAGE}-{own.version}.dist-info/METADATA", described.encode()
+    text = own.read_text("METADATA") or ""
+    yield f"{PACKAGE}-{own.version}.dist-info/METADATA", text.encode()
 
 
 def write_environment(out: IO[bytes]) -> None:
-    """The packages that EventLake needs, in the versions that are installed here."""
+    """Write a tar.gz of the packages that EventLake needs, in the versions installed here."""
     with (
         igzip.open(out, "wb", compresslevel=1) as packed,  # type: ignore[no-untyped-call]
         tarfile.open(fileobj=packed, mode="w|") as archive,
     ):
-        for distribution in needed().values():
+        for distribution in required_packages().values():
             for name, file in _files(distribution):
                 archive.add(file, name, recursive=False)
 
 
 def _files(distribution: metadata.Distribution) -> Iterator[tuple[str, Path]]:
-    """What an installed package consists of, but for commands, tests and compiled copies."""
+    """An installed package's files, without scripts, tests and bytecode."""
     for name in distribution.files or ():
-        passed_over = {"..", "__pycache__", "tests"}.intersection(name.parts)
+        excluded = {"..", "__pycache__", "tests"}.intersection(name.parts)
         file = Path(str(name.locate()))
-        if not passed_over and file.is_file():
+        if not excluded and file.is_file():
             yield name.as_posix(), file
 
 
-def needed() -> dict[str, metadata.Distribution]:
-    """Every package that EventLake's job needs, by name, as far as this machine has it."""
-    found: dict[str, metadata.Distribution] = {}
-    asked = [(PACKAGE, frozenset((EXTRA,)))]
-    while asked:
-        name, extras = asked.pop()
+def required_packages() -> dict[str, metadata.Distribution]:
+    """The installed packages that EventLake's job needs, by name."""
+    packages: dict[str, metadata.Distribution] = {}
+    pending = [(PACKAGE, frozenset((EXTRA,)))]
+    while pending:
+        name, extras = pending.pop()
         distribution = _installed(name)
-        if distribution is None or name in found or name in LEFT_OUT:
+        if distribution is None or name in packages or name in EXCLUDED:
             continue
-        found[name] = distribution
-        asked.extend(_requirements(distribution, extras))
-    del found[PACKAGE]
-    return dict(sorted(found.items()))
+        packages[name] = distribution
+        pending.extend(_requirements(distribution, extras))
+    del packages[PACKAGE]
+    return dict(sorted(packages.items()))
 
 
 def _installed(name: str) -> metadata.Distribution | None:
     try:
         return metadata.distribution(name)
-    except metadata.PackageNotFoundError:  # needed on other systems only
+    except metadata.PackageNotFoundError:  # required on other systems only
         return None
-
-
-_REQUIREMENT = re.compile(r"([\w.-]+)\s*(?:\[([^\]]*)\])?")
-_EXTRA = re.compile(r"""extra\s*==\s*['"]([\w.-]+)['"]""")
 
 
 def _requirements(
     distribution: metadata.Distribution, extras: frozenset[str]
 ) -> Iterator[tuple[str, frozenset[str]]]:
-    for line in distribution.requires or ():
-        told, _, marker = line.partition(";")
-        extra = _EXTRA.search(marker)
-        if extra is None or extra[1] in extras:
-            name, more = _REQUIREMENT.match(told.strip()).groups()  # type: ignore[union-attr]
-            yield _plain(name), frozenset(filter(None, re.split(r"[,\s]+", more or "")))
-
-
-def _plain(name: str) -> str:
-    """The one spelling of a package's name that counts."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+    """Name and extras of each requirement that applies here, with the distribution's extras."""
+    for requirement in map(Requirement, distribution.requires or ()):
+        marker = requirement.marker
+        if marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras)):
+            yield canonicalize_name(requirement.name), frozenset(requirement.extras)
 
 
 def _environment_hash() -> str:
-    """Installed packages list their files with hashes: the lists tell environments apart."""
-    lists = ((name, _list(found).encode()) for name, found in needed().items())
-    return _hash([("tag", main.tag().encode()), *lists])
+    """A hash of the file lists of the packages, which have a hash of each file."""
+    lists = ((name, _record(package).encode()) for name, package in required_packages().items())
+    return _hash([("tag", entrypoint.platform_tag().encode()), *lists])
 
 
-def _list(distribution: metadata.Distribution) -> str:
+def _record(distribution: metadata.Distribution) -> str:
     return distribution.read_text("RECORD") or distribution.version
 
 

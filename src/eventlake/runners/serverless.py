@@ -1,4 +1,4 @@
-"""Runs as job runs of an EMR Serverless application."""
+"""Jobs as job runs of an EMR Serverless application."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -8,12 +8,12 @@ from uuid import uuid4
 
 from botocore.exceptions import ClientError
 
-from eventlake.aws import Access, aws_errors, code
+from eventlake.aws import Access, aws_errors, error_code
 from eventlake.errors import InvalidSettings
 from eventlake.model.job import JobState, Phase
 from eventlake.model.lake import AwsSettings
 from eventlake.runners.package import Code
-from eventlake.runners.submitted import conf, conf_arguments, job_arguments
+from eventlake.runners.spark_submit import conf_arguments, job_arguments, spark_conf
 from eventlake.stores import Store
 
 DRIVER_ENV = "spark.emr-serverless.driverEnv."
@@ -22,12 +22,12 @@ PHASES: Mapping[str, Phase] = {
     **dict.fromkeys(("RUNNING", "CANCELLING"), Phase.RUNNING),
     "SUCCESS": Phase.ENDED,
 }
-"""A job run in any other state has failed, or was cancelled."""
+"""A job run in any other state has failed or was cancelled."""
 
 
 @dataclass(frozen=True)
-class EmrServerless:
-    """An application that starts workers for each job run."""
+class EmrServerlessRunner:
+    """Submits jobs to the application in `settings`."""
 
     settings: AwsSettings
     access: Access
@@ -39,12 +39,12 @@ class EmrServerless:
         return self.settings.emr_serverless_application_id
 
     def submit(self, name: str, job: str) -> str:
-        given = conf(self.code, self.settings.emr_python, DRIVER_ENV)
+        conf = spark_conf(self.code, self.settings.emr_python, DRIVER_ENV)
         driver = {
-            "entryPoint": self.code.main,
+            "entryPoint": self.code.entrypoint,
             "entryPointArguments": job_arguments(self.code, self.settings, job),
             "sparkSubmitParameters": " ".join(
-                ["--archives", self.code.archives, *conf_arguments(given)]
+                ["--archives", self.code.archives, *conf_arguments(conf)]
             ),
         }
         logs = {"s3MonitoringConfiguration": {"logUri": f"{self.store.root}/logs/"}}
@@ -61,9 +61,9 @@ class EmrServerless:
 
     def state(self, handle: str) -> JobState:
         with self._errors("read the state of a run on", "emr-serverless:GetJobRun"):
-            found = self._emr.get_job_run(applicationId=self.id, jobRunId=handle)["jobRun"]
-        phase = PHASES.get(found["state"], Phase.FAILED)
-        words = [found["state"].lower(), found.get("stateDetails")]
+            job_run = self._emr.get_job_run(applicationId=self.id, jobRunId=handle)["jobRun"]
+        phase = PHASES.get(job_run["state"], Phase.FAILED)
+        words = [job_run["state"].lower(), job_run.get("stateDetails")]
         return JobState(phase, ": ".join(filter(None, words)) if phase is Phase.FAILED else "")
 
     def cancel(self, handle: str) -> None:
@@ -83,9 +83,9 @@ class EmrServerless:
             try:
                 yield
             except ClientError as problem:
-                if code(problem) not in ("ResourceNotFoundException", "ValidationException"):
+                if error_code(problem) not in ("ResourceNotFoundException", "ValidationException"):
                     raise
-                told = problem.response["Error"].get("Message", "")
+                message = problem.response["Error"].get("Message", "")
                 raise InvalidSettings(
-                    f"emr_serverless_application_id is {self.id!r}: {told}"
+                    f"emr_serverless_application_id is {self.id!r}: {message}"
                 ) from problem

@@ -45,17 +45,17 @@ from eventlake.model.naming import PLURALS, Call, Naming
 from eventlake.model.schema import TableSchema, new_table, standard_columns
 from eventlake.model.settings import SourceSettings, source_settings
 from eventlake.model.types import Type
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 from eventlake.pipeline.commit import append
 from eventlake.pipeline.dedupe import write_ids
 from eventlake.pipeline.finish import clean, finish
-from eventlake.ports import Silent
+from eventlake.ports import NoProgress
 from eventlake.stores import Store
 
 IDS_PER_FILE = 1_000_000
 
 
-class Adopted(Value):
+class Adopted(FrozenModel):
     """What was taken over."""
 
     run_id: str
@@ -206,8 +206,8 @@ def _take_over(taking: Taking) -> Adopted:
             ids=ids,
         )
         sequence, commit = append(taking.ledger, 0, commit)
-        finished = finish(taking.lake, sequence, commit, Silent())
-    clean(taking.lake, sequence, commit, finished, Silent())
+        finished = finish(taking.lake, sequence, commit, NoProgress())
+    clean(taking.lake, sequence, commit, finished, NoProgress())
     return Adopted(
         run_id=run_id,
         source=taking.settings.source,
@@ -261,7 +261,7 @@ def _table(taking: Taking, table: CatalogTable, files: Mapping[str, int]) -> Tab
     """The table as the catalog has it; standard columns that it lacks come at its end."""
     call = _call(table.name, taking.settings)
     standard = new_table(table.name, call, taking.settings.naming).columns
-    added = table.lacks(standard)
+    added = table.missing_columns(standard)
     schema = TableSchema(name=table.name, call=call, columns=table.columns + added)
     adds = tuple(
         DataFile(path=path, rows=None, bytes=size, partition=partition_of(path))
@@ -331,7 +331,7 @@ def _index(taking: Taking, run_id: str, paths: Sequence[str]) -> tuple[IdFile, .
     for number, ids in enumerate(_ids(taking, paths)):
         staged = f"{stage_path(run_id)}/kept/{number:06d}.parquet"
         write_ids(taking.store, staged, ids)
-        taking.store.settle(staged)
+        taking.store.fsync(staged)
         final = ids_path(taking.settings.folder, run_id, number)
         first, last = int(ids.received.min()), int(ids.received.max())
         files.append(IdFile(path=final, rows=len(ids.high), first=first, last=last, staged=staged))

@@ -1,4 +1,4 @@
-"""Everything that a run will ask of a lake, tried for real: one line each, with what to mend."""
+"""Tries every operation of a run on a lake, with temporary objects and a temporary table."""
 
 import secrets
 from collections.abc import Callable
@@ -8,67 +8,67 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings
-from eventlake.lakes import cluster_steps, given_settings, open_parts, open_store
+from eventlake.lakes import cluster_checks, open_parts, open_store, resolve_settings
 from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.lake import LakeSettings
 from eventlake.model.layout import LOGS, STAGE
 from eventlake.model.schema import Column
 from eventlake.model.types import Type
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 from eventlake.ports import Catalog
 from eventlake.runners.java import check_java
 from eventlake.stores import Disk, Store
 
-PLACES = (LOGS, STAGE, "segment-data")
+PREFIXES = (LOGS, STAGE, "segment-data")
 
 
-class Check(Value):
-    """One thing that was tried."""
+class Check(FrozenModel):
+    """The result of one operation that was tried."""
 
-    what: str
+    name: str
     ok: bool
-    said: str
-    """What was found; where it failed, what was wrong and what to do."""
+    detail: str
+    """What was found; for a failure, the error and what to do."""
 
 
 def check(lake: str | Path | LakeSettings) -> list[Check]:
-    """Try all that a run does; where one thing fails, what needs it is left out."""
+    """Try what a run does; operations that depend on a failed one are skipped."""
     probe = Probe(lake)
-    ready = probe.tried("settings", probe.read_settings) and probe.tried("access", probe.open)
+    ready = probe.attempt("settings", probe.read_settings) and probe.attempt("access", probe.open)
     if ready and not probe.is_missing:
-        for place in PLACES:
-            probe.try_place(place)
+        for prefix in PREFIXES:
+            probe.try_prefix(prefix)
         probe.try_catalog()
         probe.try_cluster()
-    probe.tried("java", _java)
-    return probe.done
+    probe.attempt("java", _check_java)
+    return probe.results
 
 
-def _java() -> str:
+def _check_java() -> str:
     check_java()
-    return "runs Spark here"
+    return "can run Spark"
 
 
 @dataclass
 class Probe:
-    """Objects and a table of its own, which it makes, changes and removes."""
+    """Creates, changes and removes temporary objects and a temporary table."""
 
     lake: str | Path | LakeSettings
     mark: str = field(default_factory=lambda: f"check-{secrets.token_hex(6)}")
-    done: list[Check] = field(default_factory=list)
+    results: list[Check] = field(default_factory=list)
 
-    def tried(self, what: str, how: Callable[[], str]) -> bool:
-        """Try one thing, which answers what was found."""
+    def attempt(self, name: str, operation: Callable[[], str]) -> bool:
+        """Run an operation, which returns a text to show; append its result, return whether ok."""
         try:
-            self.done.append(Check(what=what, ok=True, said=how()))
+            self.results.append(Check(name=name, ok=True, detail=operation()))
         except EventLakeError as problem:
-            self.done.append(Check(what=what, ok=False, said=f"{problem} ({problem.code})"))
-        return self.done[-1].ok
+            self.results.append(Check(name=name, ok=False, detail=f"{problem} ({problem.code})"))
+        return self.results[-1].ok
 
     @cached_property
     def settings(self) -> LakeSettings:
-        return given_settings(self.lake)
+        return resolve_settings(self.lake)
 
     @cached_property
     def store(self) -> Store:
@@ -79,15 +79,15 @@ class Probe:
         return open_parts(self.settings).catalog
 
     def read_settings(self) -> str:
-        return f"a lake of the kind {type(self.settings).__name__.removesuffix('Settings').lower()}"
+        return f"kind: {type(self.settings).__name__.removesuffix('Settings').lower()}"
 
     @property
     def is_missing(self) -> bool:
-        """Whether the lake is a folder that nobody has made yet."""
+        """Whether the lake is a folder that does not exist yet."""
         return isinstance(self.store, Disk) and not Path(self.store.root).exists()
 
-    def _make_folder(self) -> str:
-        """Make a folder where the lake's would be made, and remove it: nothing stays behind."""
+    def _try_create_folder(self) -> str:
+        """Create a temporary folder where the lake's folder would be created, and remove it."""
         root = Path(self.store.root)
         parent = next(folder for folder in root.parents if folder.exists())
         try:
@@ -95,61 +95,61 @@ class Probe:
             (parent / self.mark).rmdir()
         except OSError as problem:
             raise InsufficientPermissions(
-                f"there is no folder {root}, and it cannot be made: {problem.strerror} ({parent})"
+                f"folder {root} does not exist and cannot be created: {problem.strerror} ({parent})"
             ) from problem
-        return f"there is no folder {root} yet; load and serve make it"
+        return f"folder {root} does not exist; load and serve create it"
 
     def open(self) -> str:
-        """Credentials and bucket; what may not be done there shows later, one by one."""
+        """Check credentials and bucket; later operations show missing permissions."""
         if self.is_missing:
-            return self._make_folder()
+            return self._try_create_folder()
         with suppress(InsufficientPermissions):
             self.store.names(f"{STAGE}/{self.mark}")
         return self.store.root
 
-    def try_place(self, place: str) -> None:
-        path = f"{place}/{self.mark}/probe"
-        self.tried(f"list {place}", partial(self._list, place))
-        if not self.tried(f"write {place}", partial(self._write, path)):
+    def try_prefix(self, prefix: str) -> None:
+        path = f"{prefix}/{self.mark}/probe"
+        self.attempt(f"list {prefix}", partial(self._list, prefix))
+        if not self.attempt(f"write {prefix}", partial(self._write, path)):
             return
-        self.tried(f"read {place}", partial(self._read, path))
-        if place == STAGE:
-            self.tried("write once", partial(self._write_once, path))
-            self.tried("publish", partial(self._publish, path, f"segment-data/{self.mark}/probe"))
-        self.tried(f"delete {place}", partial(self._delete, path))
+        self.attempt(f"read {prefix}", partial(self._read, path))
+        if prefix == STAGE:
+            self.attempt("write once", partial(self._write_once, path))
+            self.attempt("publish", partial(self._publish, path, f"segment-data/{self.mark}/probe"))
+        self.attempt(f"delete {prefix}", partial(self._delete, path))
 
-    def _list(self, place: str) -> str:
-        self.store.names(f"{place}/{self.mark}")
-        return "may be listed"
+    def _list(self, prefix: str) -> str:
+        self.store.names(f"{prefix}/{self.mark}")
+        return "can be listed"
 
     def _write(self, path: str) -> str:
         self.store.write(path, b"probe")
-        return "takes objects"
+        return "can be written"
 
     def _read(self, path: str) -> str:
         if self.store.read(path) != b"probe":
-            raise InvalidSettings(f"{path} is not what was written there a moment ago")
-        return "gives them back"
+            raise InvalidSettings(f"{path} differs from what was just written")
+        return "can be read"
 
     def _write_once(self, path: str) -> str:
-        """The ledger stands on it: of two runs that commit at once, one must be told no."""
+        """The ledger needs it: of two runs that commit at the same time, one must fail."""
         if self.store.create(path, b"again"):
             raise InvalidSettings(
-                f"{self.store.root} overwrites where it is asked not to: it takes a store that "
-                "knows conditional writes (If-None-Match), or two runs may both land"
+                f"{self.store.root} overwrites an object despite If-None-Match: use a store with "
+                "conditional writes, or two runs may land the same events"
             )
-        return "an object that is there is not overwritten"
+        return "existing objects are not overwritten"
 
     def _publish(self, staged: str, final: str) -> str:
         self.store.publish(staged, final)
-        return "staged objects reach their place"
+        return "staged objects can be published"
 
     def _delete(self, path: str) -> str:
         self.store.delete([path])
         if self.store.exists(path):
-            raise InvalidSettings(f"{path} is still there after it was deleted")
-        self.store.prune(path.rpartition("/")[0])
-        return "lets them go"
+            raise InvalidSettings(f"{path} still exists after it was deleted")
+        self.store.remove_folder(path.rpartition("/")[0])
+        return "can be deleted"
 
     @cached_property
     def table(self) -> CatalogTable:
@@ -163,26 +163,26 @@ class Probe:
         )
 
     def try_catalog(self) -> None:
-        if self.tried(f"database {report.DATABASE}", self._database) and self.tried(
-            "make a table", self._create
+        if self.attempt(f"database {report.DATABASE}", self._database) and self.attempt(
+            "create a table", self._create
         ):
-            self.tried("add a column", self._add_column)
-            self.tried("add a partition", self._add_partition)
-            self.tried("remove a table", self._drop)
+            self.attempt("add a column", self._add_column)
+            self.attempt("add a partition", self._add_partition)
+            self.attempt("drop a table", self._drop)
 
     def try_cluster(self) -> None:
-        """Each step of it needs the one before."""
-        for what, how in cluster_steps(self.settings):
-            if not self.tried(what, how):
+        """Stop at the first failure: each operation needs the one before."""
+        for name, operation in cluster_checks(self.settings):
+            if not self.attempt(name, operation):
                 return
 
     def _database(self) -> str:
         self.catalog.database(report.DATABASE)
-        return "is there"
+        return "exists"
 
     def _create(self) -> str:
         self.catalog.create(self.table)
-        return "made"
+        return "created"
 
     def _add_column(self) -> str:
         self.catalog.add_columns(self.table, [Column(name="name", type=Type.STRING)])
@@ -195,5 +195,5 @@ class Probe:
     def _drop(self) -> str:
         self.catalog.drop(self.table)
         if self.catalog.table(self.table.database, self.table.name) is not None:
-            raise InvalidSettings(f"{self.table.name} is still in the catalog after it was removed")
-        return "removed"
+            raise InvalidSettings(f"{self.table.name} is still in the catalog after it was dropped")
+        return "dropped"

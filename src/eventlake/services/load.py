@@ -12,12 +12,12 @@ from eventlake import archive
 from eventlake.claims import check_claims
 from eventlake.collect.source import archive_folder, resolve_settings
 from eventlake.errors import EventLakeError, Internal
-from eventlake.lakes import open_cluster, open_parts
+from eventlake.lakes import open_job_runner, open_parts
 from eventlake.ledger import Ledger, State
 from eventlake.model.commit import Commit, Counts, TableCommit
 from eventlake.model.naming import catalog_name
 from eventlake.model.settings import SourceSettings
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 from eventlake.pipeline.finish import Finished
 from eventlake.pipeline.plan import (
     Leftovers,
@@ -30,8 +30,8 @@ from eventlake.pipeline.plan import (
 from eventlake.pipeline.submit import submit
 from eventlake.pipeline.sync import Run
 from eventlake.pipeline.sync import sync as run_sync
-from eventlake.ports import Cluster, Progress, Runner, Silent
-from eventlake.runners.local import LocalRunner, log_path
+from eventlake.ports import JobRunner, NoProgress, Progress, SparkProvider
+from eventlake.runners.local import LocalSpark, log_path
 from eventlake.services.inputs import (
     archived_days,
     check_source,
@@ -43,7 +43,7 @@ from eventlake.services.inputs import (
 )
 
 
-class LoadResult(Value):
+class LoadResult(FrozenModel):
     """What a load did."""
 
     run_id: str = ""
@@ -61,7 +61,7 @@ class LoadResult(Value):
     warnings: tuple[str, ...] = ()
 
 
-class LoadPlan(Value):
+class LoadPlan(FrozenModel):
     """What a load would do."""
 
     source: str
@@ -135,15 +135,15 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
     suppressed: Iterable[str] = (),
     temporary_cluster: bool = False,
     progress: Progress | None = None,
-    spark: Runner | None = None,
+    spark: SparkProvider | None = None,
 ) -> LoadResult:
     """Land the events of raw logs that were not loaded before: here, or on the lake's cluster.
 
     `spark` provides the session of a run that is here; without it, one is started on `master`.
     """
-    progress = progress or Silent()
+    progress = progress or NoProgress()
     parts = open_parts(lake, make=True)
-    cluster = open_cluster(lake, parts.store, temporary=temporary_cluster)
+    cluster = open_job_runner(lake, parts.store, temporary=temporary_cluster)
     settings = settings.of_workspace(parts.workspace)
     ledger = Ledger(parts.store, settings.folder)
     progress.step("plan", 0, 1, 0)
@@ -171,7 +171,7 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
     if not fresh:
         return _nothing_to_load(found, said)
     plan = make_plan(state, settings, fresh)
-    spark = spark or LocalRunner(master)
+    spark = spark or LocalSpark(master)
     run = Run(parts, ledger, spark, plan, progress, frozenset(suppressed), dead, holders)
     with naming_streams(found, settings.source):
         commit, finished = _here(run) if cluster is None else _there(run, cluster)
@@ -187,7 +187,7 @@ def sync(  # noqa: PLR0913 - as above
     suppressed: Iterable[str] = (),
     temporary_cluster: bool = False,
     progress: Progress | None = None,
-    spark: Runner | None = None,
+    spark: SparkProvider | None = None,
 ) -> LoadResult:
     """Land what the source's archive has got since the last time.
 
@@ -230,7 +230,7 @@ def _here(run: Run) -> tuple[Commit, Finished]:
     return done
 
 
-def _there(run: Run, cluster: AbstractContextManager[Cluster]) -> tuple[Commit, Finished]:
+def _there(run: Run, cluster: AbstractContextManager[JobRunner]) -> tuple[Commit, Finished]:
     began = perf_counter()
     run.progress.step("upload", 0, 1, 0)
     with cluster as ready:

@@ -22,21 +22,21 @@ from eventlake.model.lake import LakeSettings
 from eventlake.model.layout import LOGS, QUARANTINE, partition_path
 from eventlake.model.naming import catalog_name
 from eventlake.model.schema import Column
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 from eventlake.pipeline.chunks import QUARANTINE as REJECTED
 from eventlake.pipeline.parallel import MAX_REQUESTS
-from eventlake.query import QueryTable, mentioned, run_query, run_spark_query
+from eventlake.query import QueryTable, run_query, run_spark_query, select_mentioned
 from eventlake.reports import read_reports, report_files
-from eventlake.runners.local import LocalRunner
+from eventlake.runners.local import LocalSpark
 from eventlake.stores import Store
 from eventlake.stores.damage import reading_parquet
-from eventlake.verify import Place, Registration, Verification, verify
+from eventlake.verify import LakeFiles, Registration, Verification, verify
 
 ROOT = "segment-data"
 """The folder of all that a load writes."""
 
 
-class TableInfo(Value):
+class TableInfo(FrozenModel):
     """A table of a lake, with its size."""
 
     database: str
@@ -107,7 +107,7 @@ class Lake:
         with TemporaryDirectory(prefix="eventlake-") as scratch:
             tables = self._queried(sql, Path(scratch))
             if engine == "spark":
-                return run_spark_query(LocalRunner(master).session(), tables, sql)
+                return run_spark_query(LocalSpark(master).session(), tables, sql)
             return run_query(tables, sql)
 
     def _tables(self) -> list[LakeTable]:
@@ -152,7 +152,7 @@ class Lake:
             partition_columns=report.PARTITIONS,
             files=[],
         )
-        if mentioned([reports], sql):
+        if select_mentioned([reports], sql):
             reports = replace(reports, files=report_files(self.parts.store, scratch))
         return [*tables, reports]
 
@@ -184,7 +184,7 @@ class Lake:
 
     def verify(self, source: str, progress: Callable[[str], None] | None = None) -> Verification:
         """Compare the archive with the tables and the ledger with the catalog, by other code."""
-        place = Place(*self.parts.store.filesystem())
+        place = LakeFiles(*self.parts.store.filesystem())
         return verify(place, source, progress, self._registration)
 
     def _registration(self, database: str, name: str) -> Registration | None:

@@ -12,13 +12,13 @@ from eventlake.model.catalog import CatalogTable
 from eventlake.model.lake import LakeSettings
 from eventlake.model.layout import DATA, REPORTS
 from eventlake.model.settings import SourceSettings
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 from eventlake.pipeline.plan import recover
 from eventlake.pipeline.register import History, catalog_table, reports_table
-from eventlake.ports import Silent
+from eventlake.ports import NoProgress
 
 
-class Repaired(Value):
+class Repaired(FrozenModel):
     """What was done for one source."""
 
     source: str
@@ -44,7 +44,7 @@ def _settings(ledger: Ledger) -> Iterator[SourceSettings]:
 
 def _repair_source(lake: Lake, ledger: Ledger) -> Repaired:
     ledger.rebuild()
-    _, state = recover(lake, ledger, Silent())
+    _, state = recover(lake, ledger, NoProgress())
     if state.settings is None:
         return Repaired(source=ledger.folder)
     source, problems = state.settings.source, list[str]()
@@ -99,7 +99,7 @@ def _agrees(known: CatalogTable, wanted: CatalogTable) -> bool:
     )
     ordered = wanted.with_partitions(()).partitions
     same_partitions = known.projected or known.partitions == ordered
-    return same_place and same_partitions and not known.lacks(wanted.columns)
+    return same_place and same_partitions and not known.missing_columns(wanted.columns)
 
 
 def _drop_unknown(lake: Lake, ledger: Ledger, state: State, problems: list[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The one way to objects, on disk or in a bucket: obstore, with its errors in our words."""
+"""Objects on disk or in a bucket, through obstore, with its errors as EventLake's errors."""
 
 from eventlake.stores.disk import Disk
 from eventlake.stores.ranges import Range

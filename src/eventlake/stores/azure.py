@@ -1,4 +1,4 @@
-"""A lake's root in a container of ADLS, or of an emulator."""
+"""Objects in a container of ADLS or of an emulator."""
 
 import re
 from contextlib import suppress
@@ -19,13 +19,13 @@ ROLE = "Storage Blob Data Contributor"
 
 @dataclass(frozen=True)
 class Adls(Bucket):
-    """A container of a storage account, with folders or without."""
+    """A container of a storage account, with or without hierarchical namespace."""
 
     account: str
     container: str
     login: Login
     endpoint: str = ""
-    """Of an emulator, which has the account in its paths."""
+    """URL of an emulator, which has the account in its paths."""
 
     @property
     def root(self) -> str:  # type: ignore[override]
@@ -44,7 +44,7 @@ class Adls(Bucket):
         own = f"https://{self.account}.blob.core.windows.net"
         return {
             "account_name": self.account,
-            # Said here, or the environment would say it to obstore and not to Arrow.
+            # Set explicitly: obstore would take it from the environment, and Arrow would not.
             "endpoint": f"{self.endpoint}/{self.account}" if self.endpoint else own,
             "use_emulator": False,
             "skip_signature": False,
@@ -59,12 +59,12 @@ class Adls(Bucket):
             "dfs_storage_authority": host,
             "dfs_storage_scheme": scheme,
         }
-        given = {**self.login.for_arrow(), **(emulator if host else {})}
-        return AzureFileSystem(self.account, **given), self.container
+        options = {**self.login.for_arrow(), **(emulator if host else {})}
+        return AzureFileSystem(self.account, **options), self.container
 
     def _delete(self, paths: list[str]) -> None:
-        """One that has gone already ends a batch with an error: then each is a request."""
-        with self.errors("delete", paths[0]):
+        """Delete in one batch; if an object is gone, which fails the batch, delete one by one."""
+        with self.translate_errors("delete", paths[0]):
             try:
                 self._store.delete(paths)
             except FileNotFoundError:
@@ -74,19 +74,19 @@ class Adls(Bucket):
 
     def explain(self, problem: Exception, verb: str, path: str) -> EventLakeError:
         text, where = str(problem), f"{self.root}/{path}"
-        name, status = _first(r"<Code>(\w+)", text), _first(_STATUS, text)
+        name, status = _first_group(r"<Code>(\w+)", text), _first_group(_STATUS, text)
         if wrong := self._wrong_setting(name, status, text):
             return InvalidSettings(f"could not {verb} {where}: {wrong}")
-        if status == "403":  # obstore has an exception for it, but not when it lists
+        if status == "403":  # obstore raises PermissionDeniedError for it, but not in listings
             return InsufficientPermissions(self._denied(name, verb, where))
         if isinstance(problem, FileNotFoundError):
             return InvalidSettings(f"cannot {verb} {where}: it does not exist")
         reason = text.partition("\n")[0].partition(": <?xml")[0]
-        doubt = f" (is storage_account {self.account!r} its name?)" if "dns error" in text else ""
-        return Unavailable(f"could not {verb} {where}: {name} {reason}{doubt}")
+        hint = f" (is storage_account {self.account!r} its name?)" if "dns error" in text else ""
+        return Unavailable(f"could not {verb} {where}: {name} {reason}{hint}")
 
     def _wrong_setting(self, name: str, status: str, text: str) -> str:
-        """Which setting a refusal speaks of, if any."""
+        """The setting that caused an error, and what is wrong with it; empty if none did."""
         if name == "ContainerNotFound":
             return (
                 f"storage_container is {self.container!r}, and the storage account "
@@ -96,57 +96,60 @@ class Adls(Bucket):
             return f"storage_account is {self.account!r}, and it is disabled"
         if name == "KeyBasedAuthenticationNotPermitted":
             return (
-                f"the storage account {self.account} takes no account key: set tenant_id, "
+                f"the storage account {self.account} does not accept account keys: set tenant_id, "
                 f"client_id and {AZURE_SECRETS['client_secret']}, or login = 'identity'"
             )
         if "Invalid Access Key" in text:
-            return f"{self._credentials} not accepted: it is no base64"
-        if lacking := self._no_token(status, text):
-            return lacking
+            return f"{self._credentials} not accepted: not valid base64"
+        if no_token := self._no_token(status, text):
+            return no_token
         accepted = name not in NOT_ACCEPTED and status != "401"
         return "" if accepted else f"{self._credentials} not accepted ({name or status})"
 
     def _no_token(self, status: str, text: str) -> str:
-        """Why Microsoft Entra, a machine or the CLI does not vouch for us."""
+        """Why there is no token, if that is the problem; else empty."""
         if "az account get-access-token" in text:
-            return "login is 'cli', and the Azure CLI gives no token: install it and run az login"
+            return (
+                "login is 'cli', and the Azure CLI returned no token: install it and run az login"
+            )
         if "token request: " not in text or not re.fullmatch(r"4(?!29)\d\d", status):
             return ""
-        name = _first(r"(AADSTS\d+)", text)
-        blamed = _BLAMED.get(name, "see tenant_id, client_id and the secret or the identity")
-        return f"there is no token for {self.login.who}: {blamed}" + (f" ({name})" if name else "")
+        name = _first_group(r"(AADSTS\d+)", text)
+        cause = _TOKEN_ERRORS.get(name, "check tenant_id, client_id and the secret or the identity")
+        return f"there is no token for {self.login.who}: {cause}" + (f" ({name})" if name else "")
 
     @property
     def _credentials(self) -> str:
-        if self.login.found is AzureLogin.KEY:
-            return f"the account key ({_PLACES['account_key']}) is"
+        if self.login.method is AzureLogin.KEY:
+            return f"the account key ({_SOURCES['account_key']}) is"
         return f"the credentials of {self.login.who} are"
 
     def _denied(self, name: str, verb: str, where: str) -> str:
-        said = f"may not {verb} {where}" + (f" ({name})" if name else "")
+        denied = f"no permission to {verb} {where}" + (f" ({name})" if name else "")
         network = f"let this machine through the network rules of {self.account}"
-        if self.login.found is AzureLogin.KEY:  # which may do everything
-            return f"{said}: {network}, or see that {_PLACES['account_key']} has a key of it"
+        if self.login.method is AzureLogin.KEY:  # an account key may do everything
+            source = _SOURCES["account_key"]
+            return f"{denied}: {network}, or check that {source} has a key of this account"
         grant = f"grant {ROLE} on the container {self.container} to {self.login.who}"
-        # An answer to HEAD has no code, and this one is Azure's for both.
+        # Responses to HEAD have no code, and AuthorizationFailure can mean either.
         either = name in ("", "AuthorizationFailure")
-        return f"{said}: {grant}" + (f", or {network}" if either else "")
+        return f"{denied}: {grant}" + (f", or {network}" if either else "")
 
 
-def _first(pattern: str, text: str) -> str:
-    found = re.search(pattern, text)
-    return found[1] if found else ""
+def _first_group(pattern: str, text: str) -> str:
+    match = re.search(pattern, text)
+    return match[1] if match else ""
 
 
 _STATUS = r"(?:status code: |\(code: )(\d{3})"
-"""Of an answer, or of one object among many."""
-_PLACES = {name: f"{place} or the credentials_file" for name, place in AZURE_SECRETS.items()}
+"""In an error of a request, or of one object of a batch."""
+_SOURCES = {name: f"{variable} or the credentials_file" for name, variable in AZURE_SECRETS.items()}
 NOT_ACCEPTED = frozenset(
     ("AuthenticationFailed", "InvalidAuthenticationInfo", "NoAuthenticationInformation")
 )
-_BLAMED = {
-    "AADSTS7000215": f"the client secret ({_PLACES['client_secret']}) is not its own",
-    "AADSTS7000222": f"the client secret ({_PLACES['client_secret']}) has expired",
-    "AADSTS700016": "client_id is no application of the tenant",
-    "AADSTS90002": "tenant_id is no tenant",
+_TOKEN_ERRORS = {
+    "AADSTS7000215": f"the client secret ({_SOURCES['client_secret']}) is wrong",
+    "AADSTS7000222": f"the client secret ({_SOURCES['client_secret']}) has expired",
+    "AADSTS700016": "client_id is not an application of the tenant",
+    "AADSTS90002": "tenant_id does not exist",
 }

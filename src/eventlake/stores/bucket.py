@@ -1,4 +1,4 @@
-"""What every bucket does alike, whoever keeps it."""
+"""The common part of S3 and ADLS stores."""
 
 import io
 import tempfile
@@ -17,27 +17,27 @@ import pyarrow as pa
 from obstore import exceptions
 
 from eventlake.errors import Unavailable
-from eventlake.stores.ranges import Range, RangeFile, merged, windows
-from eventlake.stores.store import PIECE, Change, Object, Store
+from eventlake.stores.ranges import Range, RangeFile, batch_by_size, merge_ranges
+from eventlake.stores.store import CHUNK_BYTES, Change, Object, Store
 
 RETRIES: Any = {"max_retries": 12, "retry_timeout": timedelta(minutes=4)}
 TRIES = 4
-AHEAD = 6
-"""Requests for parts of objects that are under way at a time."""
-WINDOW = 16 << 20
-"""Bytes of parts that are asked for at once."""
-GAP = 64 << 10
-"""Bytes that are rather read in vain than asked for around."""
-BROKEN = "response body error"
-"""How obstore calls an answer that ends before its end."""
+MAX_REQUESTS = 6
+"""Range requests in flight."""
+WINDOW_BYTES = 16 << 20
+"""Bytes of ranges that are requested together."""
+MAX_GAP_BYTES = 64 << 10
+"""Two ranges that are closer than this are read with one request."""
+TRUNCATED = "response body error"
+"""obstore's message for a response that ends too early."""
 
 T = TypeVar("T")
 
 
 class Bucket(Store):
-    """Objects that are whole or not there, in no folders; a dataclass says where."""
+    """The methods that S3 and ADLS share. Subclasses are dataclasses."""
 
-    near = False
+    is_local = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
@@ -46,32 +46,32 @@ class Bucket(Store):
         return f"{self.root}/{path}"
 
     def open(self, path: str) -> pa.NativeFile:
-        with self.errors("read", path):
+        with self.translate_errors("read", path):
             size = self._store.head(path)["size"]
         raw = RangeFile(size, lambda at, count: bytes(self.read_range(path, at, count)))
-        return pa.PythonFile(io.BufferedReader(raw, PIECE), "r")
+        return pa.PythonFile(io.BufferedReader(raw, CHUNK_BYTES), "r")
 
     @contextmanager
-    def writing(self, path: str) -> Iterator[pa.NativeFile]:
-        """Through a file on disk: what the bucket gets is whole, or nothing at all."""
+    def open_staged(self, path: str) -> Iterator[pa.NativeFile]:
+        """Write to a temporary file and upload it when it is closed."""
         with tempfile.TemporaryDirectory(prefix="eventlake-") as folder:
             part = Path(folder) / "part"
             with pa.OSFile(str(part), "wb") as file:
                 yield file
-            with self.errors("write", path), part.open("rb") as whole:
+            with self.translate_errors("write", path), part.open("rb") as whole:
                 self._store.put(path, whole)  # in parts when it is large; aborted when one fails
 
-    placing = writing
+    write_durably = open_staged
 
-    def change(self, path: str, change: Change) -> None:
-        """Tried again when somebody else was faster."""
-        with self.errors("write", path):
-            while not self._changed(path, change):
+    def update(self, path: str, change: Change) -> None:
+        """Retry while others replace the object first."""
+        with self.translate_errors("write", path):
+            while not self._try_update(path, change):
                 pass
 
-    def _changed(self, path: str, change: Change) -> bool:
-        known, mode = self._known(path)
-        data = change(known)
+    def _try_update(self, path: str, change: Change) -> bool:
+        content, mode = self._read_for_update(path)
+        data = change(content)
         if data is None:
             return True
         try:
@@ -80,102 +80,102 @@ class Bucket(Store):
             return False
         return True
 
-    def _known(self, path: str) -> tuple[bytes | None, Any]:
-        """An object, and the condition under which it may be replaced."""
+    def _read_for_update(self, path: str) -> tuple[bytes | None, Any]:
+        """An object's content, and the put mode that replaces this version only."""
         try:
-            found = self._store.get(path)
+            result = self._store.get(path)
         except FileNotFoundError:
             return None, "create"
-        return bytes(found.bytes()), {"e_tag": found.meta["e_tag"]}
+        return bytes(result.bytes()), {"e_tag": result.meta["e_tag"]}
 
     def publish(self, staged: str, final: str) -> None:
-        """A copy: to delete each staged object by itself would take as many requests again."""
-        _unbroken(partial(self._copy, staged, final))
+        """Copy; the staged object is deleted later with its stage, which takes fewer requests."""
+        _retry_truncated(partial(self._copy, staged, final))
 
     def _copy(self, staged: str, final: str) -> None:
-        with self.errors("write", final):
+        with self.translate_errors("write", final):
             try:
                 self._store.copy(staged, final)
-            except FileNotFoundError:  # the stage is being removed, so an earlier try has
+            except FileNotFoundError:  # the stage is being removed: an earlier try has copied it
                 self._store.head(final)
 
-    def leave(self, path: str, data: pa.Buffer) -> None:
+    def write_staged(self, path: str, data: pa.Buffer) -> None:
         self.write(path, data)
 
     def read_ranges(self, ranges: Iterable[Range]) -> Iterator[pa.Buffer]:
-        """Neighbours in one request, and the next ones on their way before they are asked for."""
-        with ThreadPoolExecutor(AHEAD) as pool:
-            coming: deque[_Window] = deque()
-            for window in windows(ranges, WINDOW):
-                coming.append(_Window(self, pool, window))
-                if len(coming) > 1:
-                    yield from coming.popleft().parts()
-            for last in coming:
+        """Read adjacent ranges with one request, one window ahead."""
+        with ThreadPoolExecutor(MAX_REQUESTS) as pool:
+            pending: deque[_Window] = deque()
+            for window in batch_by_size(ranges, WINDOW_BYTES):
+                pending.append(_Window(self, pool, window))
+                if len(pending) > 1:
+                    yield from pending.popleft().parts()
+            for last in pending:
                 yield from last.parts()
 
     def delete(self, paths: Iterable[str]) -> None:
-        given = list(paths)
-        if given:
-            _unbroken(partial(self._delete, given))
+        batch = list(paths)
+        if batch:
+            _retry_truncated(partial(self._delete, batch))
 
     def _delete(self, paths: list[str]) -> None:
-        with self.errors("delete", paths[0]):
+        with self.translate_errors("delete", paths[0]):
             self._store.delete(paths)
 
     def names(self, prefix: str) -> tuple[list[str], list[str]]:
-        return _unbroken(partial(super().names, prefix))
+        return _retry_truncated(partial(super().names, prefix))
 
     def objects(self, prefix: str, after: str = "") -> Iterator[Object]:
-        """A listing that breaks off goes on after the last object that it told."""
-        for left in reversed(range(TRIES)):
+        """Continue a truncated listing after its last object."""
+        for retries_left in reversed(range(TRIES)):
             try:
-                for found in super().objects(prefix, after):
-                    after = found.path
-                    yield found
+                for entry in super().objects(prefix, after):
+                    after = entry.path
+                    yield entry
             except Unavailable as problem:
-                if not left or BROKEN not in str(problem):
+                if not retries_left or TRUNCATED not in str(problem):
                     raise
             else:
                 return
 
     def names_after(self, folder: str, name: str) -> list[str]:
-        """One listing that begins after `name`: what came before costs no request."""
+        """List from `name` on, so that earlier objects cost no requests."""
         below = f"{folder}/"
-        paths = (one.path for one in self.objects(folder, f"{below}{name}"))
-        # A console makes an object for the folder itself.
+        paths = (entry.path for entry in self.objects(folder, f"{below}{name}"))
+        # Cloud consoles create an object for the folder itself.
         names = (path.removeprefix(below) for path in paths if path.startswith(below))
         # Names with digits sort before those of folders, so the objects come first.
-        return list(takewhile(lambda found: "/" not in found, names))
+        return list(takewhile(lambda base: "/" not in base, names))
 
-    def settle(self, path: str) -> None:
-        """A bucket keeps what it has acknowledged."""
+    def fsync(self, path: str) -> None:
+        """Do nothing: acknowledged objects are durable."""
 
-    secure = settle
+    fsync_with_parents = fsync
 
-    def prune(self, folder: str) -> None:
-        """A bucket has no folders."""
+    def remove_folder(self, folder: str) -> None:
+        """Do nothing: a bucket has no folders."""
 
 
 class _Window:
-    """Some parts of objects, on their way."""
+    """Ranges whose requests are in flight."""
 
     def __init__(self, store: Bucket, pool: ThreadPoolExecutor, ranges: list[Range]) -> None:
-        self._ranges, self._within = ranges, merged(ranges, GAP)
-        wholes = dict.fromkeys(self._within.values())
-        self._coming = {whole: pool.submit(store.read_range, *whole) for whole in wholes}
+        self._ranges, self._merged = ranges, merge_ranges(ranges, MAX_GAP_BYTES)
+        wholes = dict.fromkeys(self._merged.values())
+        self._pending = {whole: pool.submit(store.read_range, *whole) for whole in wholes}
 
     def parts(self) -> Iterator[pa.Buffer]:
-        for one in self._ranges:
-            whole = self._within[one]
-            yield self._coming[whole].result().slice(one.start - whole.start, one.size)
+        for part in self._ranges:
+            whole = self._merged[part]
+            yield self._pending[whole].result().slice(part.start - whole.start, part.size)
 
 
-def _unbroken(work: Callable[[], T]) -> T:
-    """Do again what may be done twice, when its answer broke off: obstore leaves that to us."""
+def _retry_truncated(work: Callable[[], T]) -> T:
+    """Repeat an idempotent request whose response was truncated, which obstore does not retry."""
     for _ in range(TRIES - 1):
         try:
             return work()
         except Unavailable as problem:
-            if BROKEN not in str(problem):
+            if TRUNCATED not in str(problem):
                 raise
     return work()

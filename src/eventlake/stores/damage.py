@@ -1,4 +1,4 @@
-"""Reading objects that may be damaged: the error names the object and says how to get it back."""
+"""Reads of objects that may be corrupt; the error names the object and how to restore it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,26 +8,26 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from eventlake.errors import Damaged, EventLakeError
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 from eventlake.stores.store import Store
 
 RESTORE = "restore it from a backup, or from an earlier version of it in the bucket"
 
-V = TypeVar("V", bound=Value)
+V = TypeVar("V", bound=FrozenModel)
 
 
 def damaged(store: Store, path: str, reason: str, remedy: str = RESTORE) -> Damaged:
-    """The error for an object that does not hold what it should."""
+    """The error for a corrupt object."""
     return Damaged(f"{store.root}/{path} is damaged ({reason}): {remedy}")
 
 
 def read_value(store: Store, path: str, kind: type[V]) -> V:
-    """The value in a JSON object; raises `Damaged` if it holds something else."""
+    """Read a model from a JSON object; raises `Damaged` if it is invalid."""
     return parse_value(store, path, kind, store.read(path))
 
 
 def parse_value(store: Store, path: str, kind: type[V], data: bytes) -> V:
-    """The value in the content of a JSON object; raises `Damaged` if it is something else."""
+    """Parse a model from the JSON of the object at `path`; raises `Damaged` if it is invalid."""
     try:
         return kind.from_json(data)
     except ValidationError as problem:
@@ -36,7 +36,7 @@ def parse_value(store: Store, path: str, kind: type[V], data: bytes) -> V:
 
 @contextmanager
 def reading_parquet(store: Store, path: str) -> Iterator[None]:
-    """Turn what Arrow raises for a damaged Parquet file into `Damaged`."""
+    """Raise Arrow's errors for a corrupt Parquet file as `Damaged`."""
     try:
         yield
     except EventLakeError:

@@ -17,8 +17,8 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 from eventlake.stores.ranges import Range
 from eventlake.stores.store import Change, Store
 
-AT_HAND = 64
-"""Files that a task keeps open while it reads parts of them."""
+MAX_OPEN_FILES = 64
+"""Files that `read_ranges` keeps open."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Disk(Store):
     """A folder."""
 
     root: str
-    near = True
+    is_local = True
 
     @cached_property
     def _store(self) -> Any:
-        # Empty folders go with the last object in them, as they do in a bucket.
+        # Remove a folder with its last object, as in a bucket.
         return LocalStore(self.root, mkdir=True, automatic_cleanup=True)
 
     @property
@@ -47,53 +47,53 @@ class Disk(Store):
         return LocalFileSystem(), self.root
 
     def read_ranges(self, ranges: Iterable[Range]) -> Iterator[pa.Buffer]:
-        """Without a copy; an object is opened once for the many of its parts that are near."""
-        opened = lru_cache(AT_HAND)(self.open)
+        """Memory-map each file once for successive ranges."""
+        open_file = lru_cache(MAX_OPEN_FILES)(self.open)
         for path, start, size in ranges:
-            file = opened(path)
+            file = open_file(path)
             file.seek(start)
             yield file.read_buffer(size)
 
     def open(self, path: str) -> pa.NativeFile:
-        with self.errors("read", path):
+        with self.translate_errors("read", path):
             return pa.memory_map(str(Path(self.root) / path))
 
     @contextmanager
-    def writing(self, path: str) -> Iterator[pa.NativeFile]:
-        """Writes in place: the name must be one that nobody knows yet."""
-        with self.errors("write", path), self._new_file(f"{self.root}/{path}") as file:
+    def open_staged(self, path: str) -> Iterator[pa.NativeFile]:
+        """Write in place: readers of `path` would see a partial file."""
+        with self.translate_errors("write", path), self._new_file(f"{self.root}/{path}") as file:
             yield file
 
     @contextmanager
-    def placing(self, path: str) -> Iterator[pa.NativeFile]:
-        place = PurePosixPath(path)
-        part = str(place.with_name(f".{place.name}.part"))  # which a later try writes over
-        with self.writing(part) as file:
+    def write_durably(self, path: str) -> Iterator[pa.NativeFile]:
+        final = PurePosixPath(path)
+        part = str(final.with_name(f".{final.name}.part"))  # a later try overwrites it
+        with self.open_staged(part) as file:
             yield file
-        self.settle(part)
+        self.fsync(part)
         self.publish(part, path)
-        self.secure(path)
+        self.fsync_with_parents(path)
 
-    def _new_file(self, place: str) -> pa.NativeFile:
+    def _new_file(self, full_path: str) -> pa.NativeFile:
         try:
-            return pa.OSFile(place, "wb")
+            return pa.OSFile(full_path, "wb")
         except FileNotFoundError:  # the first in its folder
-            Path(place).parent.mkdir(parents=True, exist_ok=True)
-            return pa.OSFile(place, "wb")
+            Path(full_path).parent.mkdir(parents=True, exist_ok=True)
+            return pa.OSFile(full_path, "wb")
 
-    def change(self, path: str, change: Change) -> None:
-        place = f"{self.root}/{path}"
-        lock = f"{place.rpartition('/')[0]}/.lock"
-        with self.errors("write", path), self._new_file(lock) as held:
-            fcntl.flock(held.fileno(), fcntl.LOCK_EX)  # a process that dies lets go
-            # A half that is there has a dead writer: only who has the lock writes here.
-            Path(f"{place}#1").unlink(missing_ok=True)
-            data = change(_content(Path(place)))
+    def update(self, path: str, change: Change) -> None:
+        full_path = f"{self.root}/{path}"
+        lock = f"{full_path.rpartition('/')[0]}/.lock"
+        with self.translate_errors("write", path), self._new_file(lock) as file:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX)  # released if the process dies
+            # A partial file is of a dead writer: only the holder of the lock writes here.
+            Path(f"{full_path}#1").unlink(missing_ok=True)
+            data = change(_read_if_exists(Path(full_path)))
             if data is not None:
                 self._store.put(path, data)
 
     def names_after(self, folder: str, name: str) -> list[str]:
-        with self.errors("list", folder):
+        with self.translate_errors("list", folder):
             try:
                 names = os.listdir(f"{self.root}/{folder}")  # noqa: PTH208 - ten times as fast
             except FileNotFoundError:
@@ -101,7 +101,7 @@ class Disk(Store):
         return sorted(other for other in names if other > name)
 
     def publish(self, staged: str, final: str) -> None:
-        with self.errors("move", staged):
+        with self.translate_errors("move", staged):
             try:
                 self._store.rename(staged, final)
             except FileNotFoundError:
@@ -109,29 +109,29 @@ class Disk(Store):
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
-            with self.errors("delete", path):
+            with self.translate_errors("delete", path):
                 try:
                     self._store.delete(path)
                 except FileNotFoundError:
                     continue
 
-    def settle(self, path: str) -> None:
-        with self.errors("write", path):
+    def fsync(self, path: str) -> None:
+        with self.translate_errors("write", path):
             file = os.open(Path(self.root) / path, os.O_RDONLY)
             try:
                 os.fsync(file)
             finally:
                 os.close(file)
 
-    def secure(self, path: str) -> None:
+    def fsync_with_parents(self, path: str) -> None:
         for name in (path, *map(str, PurePosixPath(path).parents)):
-            self.settle(name)
+            self.fsync(name)
 
-    def prune(self, folder: str) -> None:
+    def remove_folder(self, folder: str) -> None:
         shutil.rmtree(Path(self.root) / folder, ignore_errors=True)
 
 
-def _content(file: Path) -> bytes | None:
+def _read_if_exists(file: Path) -> bytes | None:
     try:
         return file.read_bytes()
     except FileNotFoundError:

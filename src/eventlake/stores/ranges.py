@@ -1,15 +1,15 @@
-"""Objects of a bucket by parts: as a file to seek in, and many parts in few requests."""
+"""Byte ranges of objects: a seekable file, and many ranges with few requests."""
 
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 Read = Callable[[int, int], bytes]
-"""The bytes from a start, so many."""
+"""Returns the bytes at (start, size)."""
 
 
 class Range(NamedTuple):
-    """A part of an object."""
+    """A byte range of an object."""
 
     path: str
     start: int
@@ -21,7 +21,7 @@ class Range(NamedTuple):
 
 
 class Sized(Protocol):
-    """Something of so many bytes."""
+    """Has a size in bytes."""
 
     @property
     def size(self) -> int: ...
@@ -30,36 +30,36 @@ class Sized(Protocol):
 T = TypeVar("T", bound=Sized)
 
 
-def windows(things: Iterable[T], most: int) -> Iterator[list[T]]:
-    """Things in their order, as many at a time as make so many bytes, at least one."""
-    window: list[T] = []
-    held = 0
-    for one in things:
-        if window and held + one.size > most:
-            yield window
-            window, held = [], 0
-        window.append(one)
-        held += one.size
-    if window:
-        yield window
+def batch_by_size(items: Iterable[T], max_bytes: int) -> Iterator[list[T]]:
+    """Batch items in order, up to `max_bytes` per batch; a larger item is a batch of its own."""
+    batch: list[T] = []
+    size = 0
+    for item in items:
+        if batch and size + item.size > max_bytes:
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += item.size
+    if batch:
+        yield batch
 
 
-def merged(ranges: Sequence[Range], gap: int) -> dict[Range, Range]:
-    """For each range the larger one that it is read with: its neighbours, and what is between."""
-    found: dict[Range, Range] = {}
-    together: list[Range] = []
+def merge_ranges(ranges: Sequence[Range], gap: int) -> dict[Range, Range]:
+    """Map each range to the range to read: ranges at most `gap` bytes apart are merged."""
+    merged: dict[Range, Range] = {}
+    group: list[Range] = []
     whole = Range("", 0, 0)
-    for one in sorted(set(ranges)):
-        if one.path != whole.path or one.start > whole.end + gap:
-            found |= dict.fromkeys(together, whole)
-            together, whole = [], one
-        together.append(one)
-        whole = whole._replace(size=max(whole.end, one.end) - whole.start)
-    return found | dict.fromkeys(together, whole)
+    for part in sorted(set(ranges)):
+        if part.path != whole.path or part.start > whole.end + gap:
+            merged |= dict.fromkeys(group, whole)
+            group, whole = [], part
+        group.append(part)
+        whole = whole._replace(size=max(whole.end, part.end) - whole.start)
+    return merged | dict.fromkeys(group, whole)
 
 
 class RangeFile(io.RawIOBase):
-    """Reads an object of a known size through a function that gives parts of it."""
+    """A seekable file over a function that reads ranges."""
 
     def __init__(self, size: int, read_range: Read) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A lake's root in an S3 bucket, or in a store that speaks as S3 does."""
+"""Objects in an S3 bucket or in an S3-compatible store."""
 
 import re
 from dataclasses import dataclass
@@ -29,10 +29,10 @@ class S3(Bucket):
     bucket: str
     access: Access
     endpoint: str = ""
-    """Of a store that is not AWS's own."""
+    """URL of an S3-compatible store."""
     path_style: bool = False
     encryption: str = ""
-    """`SSE-S3`, `SSE-KMS`, or what the bucket does by itself."""
+    """`SSE-S3`, `SSE-KMS`, or empty for the bucket's default."""
     kms_key_id: str = ""
 
     @property
@@ -56,8 +56,8 @@ class S3(Bucket):
         }
         if self.endpoint:
             scheme, _, host = self.endpoint.partition("://")
-            own = self.endpoint if self.path_style else f"{scheme}://{self.bucket}.{host}"
-            config["endpoint"] = own
+            virtual_host = f"{scheme}://{self.bucket}.{host}"
+            config["endpoint"] = self.endpoint if self.path_style else virtual_host
         if self.encryption == "SSE-S3":
             config["server_side_encryption"] = "AES256"
         if self.encryption == "SSE-KMS":
@@ -67,12 +67,12 @@ class S3(Bucket):
         return config
 
     def filesystem(self) -> tuple[FileSystem, str]:
-        given = self.access.credentials()()
+        credentials = self.access.credentials()()
         scheme, _, host = self.endpoint.rpartition("://")
         return S3FileSystem(
-            access_key=given["access_key_id"],
-            secret_key=given["secret_access_key"],
-            session_token=given["token"],
+            access_key=credentials["access_key_id"],
+            secret_key=credentials["secret_access_key"],
+            session_token=credentials["token"],
             region=self.access.region,
             endpoint_override=host or None,
             scheme=scheme or "https",
@@ -81,9 +81,9 @@ class S3(Bucket):
 
     def explain(self, problem: Exception, verb: str, path: str) -> EventLakeError:
         text, where = str(problem), f"{self.root}/{path}"
-        # An answer of its own names its code in XML, one of many keys at once beside the key.
-        found = re.search(r"(?:<Code>|\(code: )(\w+)", text)
-        name = found[1] if found else ""
+        # The code is in XML, or for one key of a batch in parentheses after the key.
+        match = re.search(r"(?:<Code>|\(code: )(\w+)", text)
+        name = match[1] if match else ""
         if wrong := self._wrong_setting(problem, name, text):
             return InvalidSettings(f"could not {verb} {where}: {wrong}")
         if name in DENIED or isinstance(problem, exceptions.PermissionDeniedError):
@@ -94,18 +94,18 @@ class S3(Bucket):
         return Unavailable(f"could not {verb} {where}: {name} {reason}")
 
     def _wrong_setting(self, problem: Exception, name: str, text: str) -> str:
-        """Which setting a refusal speaks of, if any."""
+        """The setting that caused an error, and what is wrong with it; empty if none did."""
         if isinstance(problem, exceptions.UnauthenticatedError):
             return text.partition("credential provider: ")[2].partition("\n")[0]
         if name == "NoSuchBucket":
-            return f"s3_bucket is {self.bucket!r}, and there is no such bucket"
+            return f"s3_bucket is {self.bucket!r}, and that bucket does not exist"
         if name in NOT_ACCEPTED:
             return f"the AWS credentials are not accepted ({name})"
-        if name in _ELSEWHERE or "redirect without LOCATION" in text:
+        if name in _WRONG_REGION or "redirect without LOCATION" in text:
             return f"aws_region is {self.access.region!r}, and the bucket is in another one"
-        if not name and "400 Bad Request" in text:  # which says no more when it answers a HEAD
+        if not name and "400 Bad Request" in text:  # responses to HEAD have no code
             return (
-                f"S3 takes no such request: the bucket may not be in {self.access.region} "
+                f"S3 rejected the request: the bucket may not be in {self.access.region} "
                 "(aws_region), or the AWS credentials have expired"
             )
         return ""
@@ -115,35 +115,36 @@ class S3(Bucket):
         if "kms:" in text:
             key = self.kms_key_id or "the bucket's key"
             return (
-                f"may not {verb} {self.root}/{path}{stage}: grant kms:GenerateDataKey and "
+                f"no permission to {verb} {self.root}/{path}{stage}: grant kms:GenerateDataKey and "
                 f"kms:Decrypt on {key}"
             )
-        return f"may not {verb} {self.root}/{path}{stage}: grant {self._lacks(text, verb, path)}"
+        permission = self._missing_permission(text, verb, path)
+        return f"no permission to {verb} {self.root}/{path}{stage}: grant {permission}"
 
-    def _lacks(self, text: str, verb: str, path: str) -> str:
-        """A permission: AWS mostly names it, and it need not be the one that the verb takes."""
-        named = _NAMED.search(text)
-        action, folder = named.groups() if named else (ACTIONS[verb], path.partition("/")[0])
+    def _missing_permission(self, text: str, verb: str, path: str) -> str:
+        """The permission to grant: the one that AWS names, else the usual one for `verb`."""
+        match = _NAMED_PERMISSION.search(text)
+        action, folder = match.groups() if match else (ACTIONS[verb], path.partition("/")[0])
         bucket = f"arn:{self._partition}:s3:::{self.bucket}"
         if action == ACTIONS["list"]:
             return f"{action} on {bucket}"
-        if verb == "read" and not named:
-            hint = f" (or {ACTIONS['list']} on {bucket}: without it S3 refuses what is not there)"
+        if verb == "read" and not match:
+            hint = f" (or {ACTIONS['list']} on {bucket}: without it S3 denies missing objects too)"
             return f"{action} on {bucket}/{folder}/*{hint}"
         return f"{action} on {bucket}/{folder}/*"
 
     @property
     def _partition(self) -> str:
-        """What AWS calls the regions that stand apart."""
-        apart = ("cn", "us-gov")
-        found = (name for name in apart if self.access.region.startswith(f"{name}-"))
-        return "-".join(("aws", *found))
+        """The ARN partition of the region, such as `aws-cn`."""
+        prefixes = ("cn", "us-gov")
+        matches = (name for name in prefixes if self.access.region.startswith(f"{name}-"))
+        return "-".join(("aws", *matches))
 
 
-_NAMED = re.compile(
+_NAMED_PERMISSION = re.compile(
     r"not authorized to perform: (s3:\w+) on resource: \W*(?:quot;)?arn:[\w-]+:s3:::[^/\"&\s]+"
     r"/?([^/\"&\s]*)"
 )
-_ELSEWHERE = frozenset(
+_WRONG_REGION = frozenset(
     ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException")
 )

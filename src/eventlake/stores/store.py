@@ -1,4 +1,4 @@
-"""What every store can do, and the half of it that obstore does alike on disk and in a bucket."""
+"""The interface of stores, and the methods that are the same on disk and in buckets."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -12,29 +12,29 @@ from pyarrow.fs import FileSystem
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings, Unavailable
 from eventlake.stores.ranges import Range
 
-PIECE = 1 << 20
-"""Bytes that a log is read by."""
+CHUNK_BYTES = 1 << 20
+"""Size of the pieces that `stream` yields."""
 
 Change = Callable[[bytes | None], bytes | None]
 
 
 class Object(NamedTuple):
-    """An object's name below the root, and what a listing tells of it."""
+    """An object of a listing; its path is relative to the root."""
 
     path: str
     size: int
     modified: datetime
-    mark: str
+    etag: str
     """Changes when the object does."""
 
 
 class Store:
-    """A lake's root. It pickles, so that workers open the same."""
+    """The objects below a lake's root. Pickles, so that workers open the same store."""
 
     root: str
-    """What stands before every path: a folder's absolute path, or `s3://bucket`."""
-    near: bool
-    """Whether what was just written is read again from memory."""
+    """Prefix of every path: a folder's absolute path, or `s3://bucket`."""
+    is_local: bool
+    """Whether the store is on this machine, so that recent writes are read from the page cache."""
     _store: Any
 
     @property
@@ -45,87 +45,87 @@ class Store:
     # What a disk and a bucket do each in its own way
 
     def uri(self, path: str) -> str:
-        """An object's whole address."""
+        """An object's full address."""
         raise NotImplementedError
 
     def filesystem(self) -> tuple[FileSystem, str]:
-        """The same for Arrow's own readers, and what stands before a path there."""
+        """The store as an Arrow filesystem, and the prefix of paths in it."""
         raise NotImplementedError
 
     def open(self, path: str) -> pa.NativeFile:
-        """A file to seek in, for readers that want parts of it."""
+        """A seekable file."""
         raise NotImplementedError
 
     def read_ranges(self, ranges: Iterable[Range]) -> Iterator[pa.Buffer]:
-        """Parts of objects, in the order that they are asked for."""
+        """Read parts of objects, in the order of `ranges`."""
         raise NotImplementedError
 
-    def writing(self, path: str) -> AbstractContextManager[pa.NativeFile]:
-        """A file to write piece by piece, under a name that nobody knows before it is done."""
+    def open_staged(self, path: str) -> AbstractContextManager[pa.NativeFile]:
+        """Open a file for writing; nobody may read `path` before it is closed."""
         raise NotImplementedError
 
-    def leave(self, path: str, data: pa.Buffer) -> None:
-        """Put an object under a name that nobody knows before it is done."""
-        with self.writing(path) as file:
+    def write_staged(self, path: str, data: pa.Buffer) -> None:
+        """Write an object that nobody reads before this returns."""
+        with self.open_staged(path) as file:
             file.write(data)
 
-    def placing(self, path: str) -> AbstractContextManager[pa.NativeFile]:
-        """A file to write piece by piece that has its name only when it is whole, and lasts."""
+    def write_durably(self, path: str) -> AbstractContextManager[pa.NativeFile]:
+        """Open a file that appears at `path` only when it is complete and on stable storage."""
         raise NotImplementedError
 
-    def change(self, path: str, change: Change) -> None:
-        """Put what a function makes of an object, or of None, with nobody in between.
+    def update(self, path: str, change: Change) -> None:
+        """Replace an object atomically with what `change` returns for its content.
 
-        When it makes None, the object stays as it is.
+        `change` gets None if there is no object, and returns None to leave it as it is. It may be
+        called several times.
         """
         raise NotImplementedError
 
     def publish(self, staged: str, final: str) -> None:
-        """Bring an object to its place, where an earlier try may have brought it; what is left of
-        it in the stage goes with the stage."""
+        """Move or copy a staged object to `final`; do nothing if an earlier try has done so."""
         raise NotImplementedError
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Remove objects; one that is gone already is no problem."""
+        """Delete objects; those that are already gone are ignored."""
         raise NotImplementedError
 
-    def settle(self, path: str) -> None:
-        """Make what an object holds outlive a loss of power."""
+    def fsync(self, path: str) -> None:
+        """Flush an object's content to stable storage."""
         raise NotImplementedError
 
-    def secure(self, path: str) -> None:
-        """Make an object outlive a loss of power, and the folders that name it."""
+    def fsync_with_parents(self, path: str) -> None:
+        """Flush an object and its parent folders to stable storage."""
         raise NotImplementedError
 
-    def prune(self, folder: str) -> None:
-        """Remove the shell of a folder, and halves of objects in it, which a bucket never has."""
+    def remove_folder(self, folder: str) -> None:
+        """Remove a folder with partially written files in it; a bucket has neither."""
         raise NotImplementedError
 
-    # What obstore does for both
+    # The same for all stores
 
     def read(self, path: str) -> bytes:
-        with self.errors("read", path):
+        with self.translate_errors("read", path):
             return bytes(self._store.get(path).bytes())
 
-    def pieces(self, path: str) -> Iterator[bytes]:
-        """An object piece by piece, however large it is."""
-        with self.errors("read", path):
-            for piece in self._store.get(path).stream(min_chunk_size=PIECE):
+    def stream(self, path: str) -> Iterator[bytes]:
+        """Read an object in pieces, however large it is."""
+        with self.translate_errors("read", path):
+            for piece in self._store.get(path).stream(min_chunk_size=CHUNK_BYTES):
                 yield bytes(piece)
 
     def read_range(self, path: str, start: int, size: int) -> pa.Buffer:
-        """A part of an object."""
-        with self.errors("read", path):
+        """Read a part of an object."""
+        with self.translate_errors("read", path):
             return pa.py_buffer(self._store.get_range(path, start=start, length=size))
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
-        """Put an object in place, whole or not at all."""
-        with self.errors("write", path):
+        """Write an object atomically."""
+        with self.translate_errors("write", path):
             self._store.put(path, memoryview(data).cast("B"))
 
     def create(self, path: str, data: bytes) -> bool:
-        """Put an object if there is none of that name; False if there is."""
-        with self.errors("write", path):
+        """Write an object unless there is one at `path`; return whether it was written."""
+        with self.translate_errors("write", path):
             try:
                 self._store.put(path, data, mode="create")
             except exceptions.AlreadyExistsError:
@@ -133,8 +133,8 @@ class Store:
         return True
 
     def find(self, path: str) -> Object | None:
-        """What is known of an object, or None."""
-        with self.errors("read", path):
+        """The size, time and etag of an object, or None if there is none."""
+        with self.translate_errors("read", path):
             try:
                 return _object(self._store.head(path))
             except FileNotFoundError:
@@ -144,26 +144,26 @@ class Store:
         return self.find(path) is not None
 
     def objects(self, prefix: str, after: str = "") -> Iterator[Object]:
-        """Every object below a prefix, or those that come after one."""
-        with self.errors("list", prefix):
+        """List every object below a prefix, or those that sort after the path `after`."""
+        with self.translate_errors("list", prefix):
             for page in self._store.list(prefix, offset=after or None):
                 yield from map(_object, page)
 
     def names(self, prefix: str) -> tuple[list[str], list[str]]:
-        """The folders and the objects right below a prefix, by their last name, in order."""
-        with self.errors("list", prefix):
-            found = self._store.list_with_delimiter(prefix)
-        folders = (path.rstrip("/") for path in found["common_prefixes"])
-        objects = (entry["path"] for entry in found["objects"])
-        return _last(folders), _last(objects)
+        """The sorted base names of the folders and of the objects directly below a prefix."""
+        with self.translate_errors("list", prefix):
+            listing = self._store.list_with_delimiter(prefix)
+        folders = (path.rstrip("/") for path in listing["common_prefixes"])
+        objects = (entry["path"] for entry in listing["objects"])
+        return _base_names(folders), _base_names(objects)
 
     def names_after(self, folder: str, name: str) -> list[str]:
-        """The objects right below a folder whose last name comes after `name`, in order."""
+        """The sorted base names of the objects directly below a folder that sort after `name`."""
         return [other for other in self.names(folder)[1] if other > name]
 
     @contextmanager
-    def errors(self, verb: str, path: str) -> Iterator[None]:
-        """A store's refusals in our words; the cause is kept."""
+    def translate_errors(self, verb: str, path: str) -> Iterator[None]:
+        """Raise the store's exceptions as EventLake errors."""
         try:
             yield
         except EventLakeError:
@@ -172,9 +172,11 @@ class Store:
             raise self.explain(problem, verb, path) from problem
 
     def explain(self, problem: Exception, verb: str, path: str) -> EventLakeError:
-        """What a user should know of a refusal."""
+        """The EventLake error for a store's exception."""
         if isinstance(problem, PermissionError | exceptions.PermissionDeniedError):
-            return InsufficientPermissions(f"may not {verb} {path}: grant that and run again")
+            return InsufficientPermissions(
+                f"no permission to {verb} {path}: grant it and run again"
+            )
         if isinstance(problem, FileNotFoundError):
             return InvalidSettings(f"cannot {verb} {path}: it does not exist")
         reason = str(problem).partition("\n")[0]
@@ -182,9 +184,9 @@ class Store:
 
 
 def _object(entry: Any) -> Object:
-    mark = (entry["e_tag"] or "").strip('"')  # which a listing of Azure leaves out
-    return Object(entry["path"], entry["size"], entry["last_modified"], mark)
+    etag = (entry["e_tag"] or "").strip('"')  # missing in listings of Azure
+    return Object(entry["path"], entry["size"], entry["last_modified"], etag)
 
 
-def _last(paths: Iterable[str]) -> list[str]:
+def _base_names(paths: Iterable[str]) -> list[str]:
     return sorted(path.rpartition("/")[2] for path in paths)

@@ -1,12 +1,12 @@
-"""A second opinion on a lake: its archive read again, by other code, and compared with its tables.
+"""Verification of a lake: reads its archive again and compares it with its tables.
 
-Nothing that lands events is used here, so that a mistake there cannot hide itself. What is kept of
-an event is its id and place, in a database that goes to disk when it is large.
+This is a second implementation and shares no code with loading, so that a bug there shows here. The
+ids and partitions of events are held in a DuckDB database, which spills to disk.
 """
 
 from eventlake.verify.catalog import Registration
-from eventlake.verify.place import Place
+from eventlake.verify.files import LakeFiles
 from eventlake.verify.result import TableCheck, Verification
-from eventlake.verify.spine import verify
+from eventlake.verify.run import verify
 
-__all__ = ["Place", "Registration", "TableCheck", "Verification", "verify"]
+__all__ = ["LakeFiles", "Registration", "TableCheck", "Verification", "verify"]

@@ -1,4 +1,4 @@
-"""The archive read again, event by event."""
+"""Reads the archive again, event by event."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -6,59 +6,62 @@ from functools import partial
 from urllib.parse import unquote
 
 from eventlake.verify.check import Check
-from eventlake.verify.events import NoEventError, catalog_name, read_event, table_of
+from eventlake.verify.events import InvalidLineError, catalog_name, read_event, table_name
+from eventlake.verify.files import FAILURES, LAKE
 from eventlake.verify.ledger import Commit
 from eventlake.verify.lines import read_lines
-from eventlake.verify.place import FAILURES, LAKE
 
 
 def read_archive(check: Check, say: Callable[[str], None]) -> None:
-    """Every event of the archive that may have landed, and a count of all the others."""
-    check.insert("event", _archive(check, say))
+    """Fill the table `event` with the events that may have landed, and count all the others.
+
+    Fills `check.recounts`; a file that cannot be read is a problem.
+    """
+    check.insert("event", _read_events(check, say))
 
 
 Row = tuple[int, str, str, int, int, int, int]
-"""The last is a doubt: 0 cannot be suppressed, 1 may be but has a row, 2 may be and has none."""
+"""The last is `doubt`: 0 cannot be suppressed, 1 may be but has a row, 2 may be and has none."""
 
 
-def _archive(check: Check, say: Callable[[str], None]) -> Iterator[Row]:
+def _read_events(check: Check, say: Callable[[str], None]) -> Iterator[Row]:
     for commit in check.commits:
-        check.ours[commit.seq] = Counter()
-        if commit.adopted:  # others have loaded its files, by rules that nobody can look up
-            check.gaps.append(commit.seq)
+        check.recounts[commit.seq] = Counter()
+        if commit.adopted:  # loaded by other software, whose rules are not known
+            check.unverifiable.append(commit.seq)
             continue
         for number, uri in enumerate(commit.uris):
             shown = unquote(uri.removeprefix(LAKE)) if uri.startswith(LAKE) else uri
             say(f"reading {shown}")
             try:
-                lines = read_lines(partial(check.place.open_log, uri))
-                yield from _events(lines, number, commit, check.ours[commit.seq])
+                lines = read_lines(partial(check.files.open_log, uri))
+                yield from _parse_events(lines, number, commit, check.recounts[commit.seq])
                 check.files_read += 1
             except FAILURES as problem:
-                check.gaps.append(commit.seq)
-                reason = check.place.why_no_log(problem, uri)
-                check.problems.append(f"{shown} cannot be re-read: {reason}")
+                check.unverifiable.append(commit.seq)
+                reason = check.files.explain_log(problem, uri)
+                check.problems.append(f"{shown} cannot be read again: {reason}")
 
 
-def _events(
-    lines: Iterator[bytes | None], number: int, commit: Commit, ours: Counter[str]
+def _parse_events(
+    lines: Iterator[bytes | None], number: int, commit: Commit, counts: Counter[str]
 ) -> Iterator[Row]:
     naming, prefix = commit.settings["naming"], commit.settings["table_prefix"]
     skip = frozenset(commit.settings["skip_events"])
-    # The lake does not say who is suppressed: anyone may be, in a commit that suppressed someone.
+    # The lake has no list of suppressed users: anybody may be, if the commit suppressed events.
     doubt = 2 if commit.counts["suppressed"] else 0
     for at, line in enumerate(lines, 1):
         try:
             event, moment = read_event(line)
-        except NoEventError as refused:
+        except InvalidLineError as problem:
             if line is None or line.strip(b" \t\r"):
-                ours.update(("received", "quarantined", str(refused)))
+                counts.update(("received", "quarantined", str(problem)))
             continue
-        ours["received"] += 1
+        counts["received"] += 1
         name = event["event"] if event["type"] == "track" else ""
-        table = table_of(event["type"], name, naming)
+        table = table_name(event["type"], name, naming)
         if skip and not skip.isdisjoint((table, name, catalog_name(table, prefix))):
-            ours["skipped"] += 1
+            counts["skipped"] += 1
             continue
         unsure = 0 if event.get("userId") is None else doubt
         yield commit.seq, table, event["messageId"], moment, number, at, unsure

@@ -1,4 +1,4 @@
-"""The state of one verification: what was read, in a database, and what is wrong."""
+"""The state of one verification: a database of what was read, and the problems."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -8,18 +8,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from eventlake.verify.files import LakeFiles
 from eventlake.verify.ledger import Commit
-from eventlake.verify.place import Place
 
-EXAMPLES = 20
-"""How many ids or files one problem names."""
+MAX_EXAMPLES = 20
+"""Maximum number of ids or files in one problem."""
 
 _SCHEMA = """
     SET preserve_insertion_order = false;
     CREATE TABLE event (seq INT, tbl TEXT, id TEXT, received INT8, file INT, line INT8, doubt INT);
     CREATE TABLE outcome (seq INT, tbl TEXT, id TEXT, received INT8, kept BOOL);
-    CREATE TABLE file (number INT, tbl TEXT, place TEXT, seq INT);
-    CREATE TABLE found (tbl TEXT, id TEXT, received INT8, file INT);
+    CREATE TABLE file (number INT, tbl TEXT, part TEXT, seq INT);
+    CREATE TABLE stored (tbl TEXT, id TEXT, received INT8, file INT);
 """
 
 
@@ -28,16 +28,16 @@ class Check:
     """The state of one verification."""
 
     db: Any
-    place: Place
+    files: LakeFiles
     folder: str
     commits: list[Commit]
     problems: list[str] = field(default_factory=list)
-    ours: dict[int, Counter[str]] = field(default_factory=dict)
-    """The books as the archive gives them, and how often each reason for quarantine, by commit."""
-    gaps: list[int] = field(default_factory=list)
-    """Commits of which the archive does not tell everything: their rows are taken as they are."""
+    recounts: dict[int, Counter[str]] = field(default_factory=dict)
+    """By commit, the counts and the reasons for quarantine, counted from the archive."""
+    unverifiable: list[int] = field(default_factory=list)
+    """Commits whose archive is incomplete: their rows are not compared."""
     unreadable: set[str] = field(default_factory=set)
-    """Parquet files that cannot be read, which is a problem already."""
+    """Parquet files that cannot be read; each is already reported as a problem."""
     files_read: int = 0
 
     def __post_init__(self) -> None:
@@ -47,20 +47,21 @@ class Check:
     def settings(self) -> dict[str, Any]:
         return self.commits[-1].settings
 
-    def report(self, what: str, examples: Collection[str]) -> None:
+    def report(self, title: str, examples: Collection[str]) -> None:
+        """Append a problem with a few of the examples, if there are any."""
         if examples:
-            shown = ", ".join(sorted(examples)[:EXAMPLES])
-            self.problems.append(f"{what}: {shown}{', …' if len(examples) > EXAMPLES else ''}")
+            shown = ", ".join(sorted(examples)[:MAX_EXAMPLES])
+            self.problems.append(f"{title}: {shown}{', …' if len(examples) > MAX_EXAMPLES else ''}")
 
-    def rows(self, query: str, *given: object) -> list[Any]:
-        found: list[Any] = self.db.execute(query, given).fetchall()
-        return found
+    def rows(self, query: str, *parameters: object) -> list[Any]:
+        rows: list[Any] = self.db.execute(query, parameters).fetchall()
+        return rows
 
     def insert(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Add rows, some at a time."""
-        left = iter(rows)
+        """Insert rows in batches."""
+        remaining = iter(rows)
         names = [column[0] for column in self.rows(f"DESCRIBE {table}")]
-        while batch := list(islice(left, 50_000)):
+        while batch := list(islice(remaining, 50_000)):
             self.db.register("batch", pa.table(list(zip(*batch, strict=True)), names))
             self.db.execute(f"INSERT INTO {table} FROM batch")
             self.db.unregister("batch")

@@ -1,21 +1,21 @@
-"""What differs between the archive, the tables, the books and the quarantine."""
+"""Compares the archive with the tables, the commits' counts and the quarantine."""
 
 from collections import Counter, defaultdict
 
 import pyarrow as pa
 
-from eventlake.verify.check import EXAMPLES, Check
-from eventlake.verify.ledger import BOOKS, Commit
+from eventlake.verify.check import MAX_EXAMPLES, Check
+from eventlake.verify.ledger import COUNTS, Commit
 from eventlake.verify.parquet import File, query_parquet
 from eventlake.verify.result import TableCheck
 
 _SENTENCES = {
     "missing": "events of the archive are missing",
     "extra": "rows are not from the archive",
-    "doubled": "rows are there already",
+    "doubled": "rows are duplicates",
     "misplaced": "rows are in the wrong partition",
 }
-_PLACES = {
+_PARTITION_FORMATS = {
     "day/hour": "day=%Y-%m-%d/hr=%H",
     "year/month/day/hour": "year=%Y/month=%m/day=%d/hr=%H",
     "year/month/day": "year=%Y/month=%m/day=%d",
@@ -23,82 +23,88 @@ _PLACES = {
 }
 _FINDINGS = """
     WITH
-    landed AS (SELECT tbl, id, received, count(*) AS n FROM found GROUP BY ALL),
-    odd AS MATERIALIZED (FROM landed ANTI JOIN outcome USING (tbl, id, received)),
-    near AS MATERIALIZED (
-        SELECT DISTINCT odd.* FROM odd JOIN landed other ON odd.id = other.id
-        AND (odd.tbl <> other.tbl OR odd.received <> other.received)
-        AND abs(odd.received - other.received) <= $window),
+    landed AS (SELECT tbl, id, received, count(*) AS n FROM stored GROUP BY ALL),
+    unexpected AS MATERIALIZED (FROM landed ANTI JOIN outcome USING (tbl, id, received)),
+    repeat AS MATERIALIZED (
+        SELECT DISTINCT unexpected.* FROM unexpected JOIN landed other ON unexpected.id = other.id
+        AND (unexpected.tbl <> other.tbl OR unexpected.received <> other.received)
+        AND abs(unexpected.received - other.received) <= $window),
     finding AS (
         SELECT 'missing' AS kind, tbl, id, 1 AS n
         FROM outcome ANTI JOIN landed USING (tbl, id, received)
         UNION ALL SELECT 'doubled', tbl, id, n - 1 FROM landed WHERE n > 1
-        UNION ALL SELECT 'doubled', tbl, id, 1 FROM near
-        UNION ALL SELECT 'extra', tbl, id, 1 FROM odd ANTI JOIN near USING (tbl, id, received)
-        UNION ALL SELECT 'misplaced', file.tbl, id, 1 FROM found JOIN file ON number = found.file
-        WHERE strftime(make_timestamp(received), $place) <> place)
+        UNION ALL SELECT 'doubled', tbl, id, 1 FROM repeat
+        UNION ALL SELECT 'extra', tbl, id, 1
+        FROM unexpected ANTI JOIN repeat USING (tbl, id, received)
+        UNION ALL SELECT 'misplaced', file.tbl, id, 1 FROM stored JOIN file ON number = stored.file
+        WHERE strftime(make_timestamp(received), $format) <> part)
     SELECT tbl, kind, sum(n)::INT8, min(id, $examples) FROM finding GROUP BY ALL ORDER BY ALL
 """
 
 
 def compare(check: Check) -> tuple[TableCheck, ...]:
-    """The differences of each table, which are told as problems too."""
+    """Compare each table with the archive, and report the differences as problems."""
     counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for kind, rows in (("expected", "outcome"), ("found", "found")):
+    for kind, rows in (("expected", "outcome"), ("found", "stored")):
         for table, n in check.rows(f"SELECT tbl, count(*) FROM {rows} GROUP BY tbl"):  # noqa: S608
             counts[table][kind] = n
-    place, window = _PLACES[check.settings["date_partition"]], check.commits[-1].window
-    given = {"place": place, "window": window, "examples": EXAMPLES + 1}
-    for table, kind, n, examples in check.db.execute(_FINDINGS, given).fetchall():
+    path_format, window = (
+        _PARTITION_FORMATS[check.settings["date_partition"]],
+        check.commits[-1].window,
+    )
+    parameters = {"format": path_format, "window": window, "examples": MAX_EXAMPLES + 1}
+    for table, kind, n, examples in check.db.execute(_FINDINGS, parameters).fetchall():
         counts[table][kind] = n
         check.report(f"table {table}: {n} {_SENTENCES[kind]}", examples or ["(no id)"])
     return tuple(TableCheck(table=table, **counts[table]) for table in sorted(counts))
 
 
-def check_books(check: Check) -> None:
-    """Whether every commit balances and says what the archive and the quarantine say."""
-    quarantine = _quarantine(check)
+def check_counts(check: Check) -> None:
+    """Report commits whose counts do not add up, or differ from archive or quarantine."""
+    quarantine = _count_quarantine(check)
     for commit in check.commits:
-        books = {f"table {name}": counts for name, counts in commit.tables.items()}
-        unbalanced = [name for name, c in (books | {"all": commit.counts}).items() if _is_off(c)]
-        check.report(f"commit {commit.seq}: the books do not balance", unbalanced)
-        kept = quarantine.pop(commit.run, Counter())
+        counts = {f"table {name}": table for name, table in commit.tables.items()}
+        unbalanced = [
+            name for name, c in (counts | {"all": commit.counts}).items() if not _adds_up(c)
+        ]
+        check.report(f"commit {commit.seq}: the counts do not add up", unbalanced)
+        reasons = quarantine.pop(commit.run, Counter())
         differs = _differences(
-            {"quarantined": commit.counts["quarantined"]}, {"quarantined": kept.total()}
+            {"quarantined": commit.counts["quarantined"]}, {"quarantined": reasons.total()}
         )
-        check.report(f"commit {commit.seq}, and what its quarantine holds", differs)
-        if commit.seq not in check.gaps:
-            _check_counts(check, commit, kept)
+        check.report(f"commit {commit.seq}, compared with its quarantine", differs)
+        if commit.seq not in check.unverifiable:
+            _compare_with_archive(check, commit, reasons)
     check.report("runs in the quarantine that never committed", quarantine.keys())
 
 
-def _check_counts(check: Check, commit: Commit, kept: Counter[str]) -> None:
-    ours = check.ours[commit.seq]
-    differs = _differences({name: commit.counts[name] for name in BOOKS}, ours)
-    check.report(f"commit {commit.seq}, and what the archive gives", differs)
-    reasons = ours.keys() - {*BOOKS, "unsure"} | kept.keys()
-    differs = _differences({reason: kept[reason] for reason in reasons}, ours)
-    check.report(f"quarantine of commit {commit.seq}, and what the archive gives", differs)
+def _compare_with_archive(check: Check, commit: Commit, quarantined: Counter[str]) -> None:
+    recount = check.recounts[commit.seq]
+    differs = _differences({name: commit.counts[name] for name in COUNTS}, recount)
+    check.report(f"commit {commit.seq}, compared with the archive", differs)
+    reasons = recount.keys() - {*COUNTS, "unsure"} | quarantined.keys()
+    differs = _differences({reason: quarantined[reason] for reason in reasons}, recount)
+    check.report(f"quarantine of commit {commit.seq}, compared with the archive", differs)
 
 
-def _is_off(books: dict[str, int]) -> bool:
-    return books["received"] != sum(books[name] for name in BOOKS[1:])
+def _adds_up(counts: dict[str, int]) -> bool:
+    return counts["received"] == sum(counts[name] for name in COUNTS[1:])
 
 
-def _differences(said: dict[str, int], ours: dict[str, int]) -> list[str]:
-    return [f"{name} {n}, not {ours[name]}" for name, n in said.items() if n != ours[name]]
+def _differences(committed: dict[str, int], actual: dict[str, int]) -> list[str]:
+    return [f"{name} {n}, not {actual[name]}" for name, n in committed.items() if n != actual[name]]
 
 
-def _quarantine(check: Check) -> dict[str, Counter[str]]:
-    """By run how many lines were kept for each reason."""
-    paths = check.place.files(f"segment-data/quarantine/{check.folder}")
+def _count_quarantine(check: Check) -> dict[str, Counter[str]]:
+    """By run, the number of quarantined lines for each reason."""
+    paths = check.files.files(f"segment-data/quarantine/{check.folder}")
     bodies = (commit.body for commit in check.commits)
     named = {body["quarantine"]["path"] for body in bodies if "quarantine" in body}
-    check.report("quarantine files that a commit names and that are gone", named - paths.keys())
+    check.report("quarantine files of commits that are gone", named - paths.keys())
     files = [File(path) for path in paths if path.endswith(".parquet")]
     query = "SELECT run_id, reason, count(*) FROM rows GROUP BY ALL"
     columns = pa.schema([("run_id", pa.string()), ("reason", pa.string())])
-    kept: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for run, reason, n in query_parquet(check, query, files, columns):
-        kept[run][reason] += n
-    return kept
+        counts[run][reason] += n
+    return counts

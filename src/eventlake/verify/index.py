@@ -1,4 +1,4 @@
-"""The index of message ids: whether it holds the ids that have landed, and no others."""
+"""Checks that the id index has exactly the ids of the tables."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -18,13 +18,13 @@ _SUMS = """
     min(received), max(received) FROM rows GROUP BY __number
 """
 _LANDED = """
-    SELECT f.seq, r.id, r.received FROM found r JOIN file f ON f.number = r.file
+    SELECT f.seq, r.id, r.received FROM stored r JOIN file f ON f.number = r.file
     WHERE r.id IS NOT NULL AND f.seq IS NOT NULL
 """
 
 
 class Sums(NamedTuple):
-    """Some rows of the index, whatever their order."""
+    """Column sums of index rows, which do not depend on their order."""
 
     rows: int = 0
     high: int = 0
@@ -36,13 +36,15 @@ class Sums(NamedTuple):
 
 
 def check_index(check: Check) -> None:
-    """Compare the index files with what their commits say, and with the rows of the tables."""
+    """Compare the index files with their commits and with the rows of the tables."""
     folder = f"segment-data/ledger/{check.folder}/ids"
-    paths = [path for path in check.place.files(folder) if path.endswith(".parquet")]
-    said, retired = live_index(check.commits)
-    check.report("files of the id index that no commit names", set(paths) - said.keys() - retired)
-    check.report("files of the id index that are gone", said.keys() - set(paths))
-    paths = [path for path in paths if path in said]
+    paths = [path for path in check.files.files(folder) if path.endswith(".parquet")]
+    described, retired = live_index(check.commits)
+    check.report(
+        "files of the id index that no commit names", set(paths) - described.keys() - retired
+    )
+    check.report("files of the id index that are gone", described.keys() - set(paths))
+    paths = [path for path in paths if path in described]
     sums: defaultdict[str, Sums] = defaultdict(Sums)
     times: defaultdict[str, list[int]] = defaultdict(list)
     files = [File(path, number) for number, path in enumerate(paths)]
@@ -53,23 +55,30 @@ def check_index(check: Check) -> None:
         sums[path] = sums[path].plus(Sums(rows, int(high), int(low), int(received)))
         times[path] += [first, last]
     whole = [path for path in paths if path not in check.unreadable]
-    differs = [flaw for path in whole for flaw in _flaws(path, said[path], sums, times)]
-    check.report("files of the id index that are not as their commits wrote them", differs)
+    differs = [
+        difference
+        for path in whole
+        for difference in _differences(path, described[path], sums, times)
+    ]
+    check.report("files of the id index that differ from their commits", differs)
     if not differs:
         _compare_ids(check, {path: sums[path] for path in whole})
 
 
-def _flaws(
-    path: str, said: dict[str, int], sums: dict[str, Sums], times: dict[str, list[int]]
+def _differences(
+    path: str, described: dict[str, int], sums: dict[str, Sums], times: dict[str, list[int]]
 ) -> Iterator[str]:
-    if sums[path].rows != said["rows"]:
-        yield f"{path} ({sums[path].rows} rows, not {said['rows']})"
-    elif times[path] and (min(times[path]), max(times[path])) != (said["first"], said["last"]):
-        yield f"{path} (other times of receipt)"
+    if sums[path].rows != described["rows"]:
+        yield f"{path} ({sums[path].rows} rows, not {described['rows']})"
+    elif times[path] and (min(times[path]), max(times[path])) != (
+        described["first"],
+        described["last"],
+    ):
+        yield f"{path} (other times)"
 
 
 def live_index(commits: Iterable[Commit]) -> tuple[dict[str, dict[str, Any]], set[str]]:
-    """The index files that count, each as its commit describes it, and those that were replaced."""
+    """The live index files, as their commits describe them, and the paths of replaced ones."""
     live: dict[str, dict[str, Any]] = {}
     retired: set[str] = set()
     for commit in commits:
@@ -83,30 +92,30 @@ def live_index(commits: Iterable[Commit]) -> tuple[dict[str, dict[str, Any]], se
 
 
 def _compare_ids(check: Check, sums: dict[str, Sums]) -> None:
-    """Name index files that have other ids than the rows of the commits that they are of."""
+    """Report index files whose ids differ from the rows of their commits."""
     landed = _landed_sums(check)
     present = Counter(dict(check.rows("SELECT seq, count(*) FROM file GROUP BY seq")))
     for commits, paths in _groups(check.commits):
-        sound = all(
+        complete = all(
             present[one.seq] == len(one.files)
             and not check.unreadable.intersection(one.files)
             and not one.adopted
             for one in commits
         )
-        if not sound or not sums.keys() >= paths:
+        if not complete or not sums.keys() >= paths:
             continue
-        ours, theirs = Sums(), Sums()
+        indexed, stored = Sums(), Sums()
         for path in paths:
-            ours = ours.plus(sums[path])
+            indexed = indexed.plus(sums[path])
         for one in commits:
-            theirs = theirs.plus(landed[one.seq])
-        if ours != theirs:
+            stored = stored.plus(landed[one.seq])
+        if indexed != stored:
             numbers = ", ".join(str(one.seq) for one in commits[:5])
             check.report(f"commit {numbers}: the id index has other ids than the tables", paths)
 
 
 def _groups(commits: Iterable[Commit]) -> list[tuple[list[Commit], set[str]]]:
-    """Commits with the index files of their ids; those whose ids were merged are together."""
+    """Groups of commits with their index files; commits with merged ids are in one group."""
     owners: dict[str, list[Commit]] = {}
     by_seq: dict[int, tuple[list[Commit], set[str]]] = {}
     for commit in commits:
@@ -131,9 +140,9 @@ def _landed_sums(check: Check) -> defaultdict[int, Sums]:
     while batch := rows.fetchmany(50_000):
         for seq, identity, received in batch:
             high, low = unpack("<qq", blake2b(identity.encode(), digest_size=16).digest())
-            known = sums[seq]
-            known[0] += 1
-            known[1] += high
-            known[2] += low
-            known[3] += received
-    return defaultdict(Sums, {seq: Sums(*known) for seq, known in sums.items()})
+            totals = sums[seq]
+            totals[0] += 1
+            totals[1] += high
+            totals[2] += low
+            totals[3] += received
+    return defaultdict(Sums, {seq: Sums(*totals) for seq, totals in sums.items()})

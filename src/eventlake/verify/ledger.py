@@ -1,4 +1,4 @@
-"""The ledger, as plain JSON."""
+"""Reads the ledger's JSON."""
 
 import json
 import re
@@ -11,20 +11,20 @@ import msgspec
 from msgspec import Struct
 
 from eventlake.errors import Damaged, InvalidSettings
-from eventlake.verify.place import Place
+from eventlake.verify.files import LakeFiles
 
-BOOKS = ("received", "landed", "duplicates", "suppressed", "quarantined", "skipped")
+COUNTS = ("received", "landed", "duplicates", "suppressed", "quarantined", "skipped")
 _DAY = 86_400_000_000
 _LEDGER = "segment-data/ledger"
 _NUMBERED = re.compile(r"(?!0{12})\d{12}\.json", re.ASCII)
 _SNAPSHOT = re.compile(r"snapshots/\d{12}\.json", re.ASCII)
-_NAMED = 20
-"""Objects that one error names."""
+_MAX_NAMES = 20
+"""Maximum number of objects in one error."""
 
 
 @dataclass(frozen=True)
 class Commit:
-    """What a commit says; what it leaves out is filled in."""
+    """A commit, with defaults filled in."""
 
     seq: int
     run: str
@@ -33,17 +33,17 @@ class Commit:
     counts: dict[str, int]
     tables: dict[str, dict[str, int]]
     columns: dict[str, list[str]]
-    """Of each table that there is from here on."""
+    """By table that this commit adds files to, its columns from then on."""
     files: dict[str, dict[str, Any]]
     """The data files that no later commit removed, with their rows and bytes."""
     ids: list[dict[str, Any]]
     """The files of the id index, each with its rows and its first and last moment."""
     body: dict[str, Any]
-    """All of it, as it is written."""
+    """The commit's JSON."""
 
     @property
     def adopted(self) -> bool:
-        """Whether it takes over what somebody else has landed."""
+        """Whether the commit adopts tables that other software has landed."""
         return any(one.get("adopted") for one in self.body.get("tables", ()))
 
     @property
@@ -103,8 +103,8 @@ class _Staged(Struct):
     path: str
 
 
-class _Form(Struct):
-    """What a commit must hold for a verification."""
+class _CommitForm(Struct):
+    """The fields of a commit that a verification needs."""
 
     run_id: str
     settings: _Settings
@@ -126,39 +126,41 @@ _DEFAULTS = {
 }
 
 
-def _commit(path: str, content: bytes) -> Commit:
-    msgspec.json.decode(content, type=_Form)
+def _parse_commit(path: str, content: bytes) -> Commit:
+    msgspec.json.decode(content, type=_CommitForm)
     body = json.loads(content)
     tables = body.get("tables", ())
-    own = {file["path"]: file for one in tables for file in one.get("adds", ())}
+    added = {file["path"]: file for one in tables for file in one.get("adds", ())}
     return Commit(
         seq=int(PurePosixPath(path).stem),
         run=body["run_id"],
         settings=_DEFAULTS | body["settings"],
         uris=sorted(one["uri"] for one in body["inputs"]),
-        counts=dict.fromkeys(BOOKS, 0) | body["counts"],
-        tables={one["table"]["name"]: dict.fromkeys(BOOKS, 0) | one["counts"] for one in tables},
+        counts=dict.fromkeys(COUNTS, 0) | body["counts"],
+        tables={one["table"]["name"]: dict.fromkeys(COUNTS, 0) | one["counts"] for one in tables},
         columns={
             one["table"]["name"]: [column["name"] for column in one["table"]["columns"]]
             for one in tables
             if one.get("adds") or one.get("adopted")
         },
-        files=own,
+        files=added,
         ids=body.get("ids", []),
         body=body,
     )
 
 
-def _commit_paths(place: Place, folder: str) -> list[str]:
-    """The commits of a source, in order; raises `Damaged` if one is gone."""
+def _commit_paths(files: LakeFiles, folder: str) -> list[str]:
+    """The paths of a source's commits, in order; raises `Damaged` if one is gone."""
     ledger = f"{_LEDGER}/{folder}/"
-    names = [path.removeprefix(ledger) for path in place.files(ledger.rstrip("/"))]
+    names = [path.removeprefix(ledger) for path in files.files(ledger.rstrip("/"))]
     commits = {int(name[:12]) for name in names if _NUMBERED.fullmatch(name)}
     snapshots = [int(PurePosixPath(name).stem) for name in names if _SNAPSHOT.fullmatch(name)]
-    # A snapshot is of all commits up to its own; an index file is there after the first.
+    # A snapshot covers all commits up to its own; index files exist after the first commit.
     last = max([*commits, *snapshots, *(1 for name in names if name.startswith("ids/"))], default=0)
     gone = (number for number in range(1, last + 1) if number not in commits)
-    if lost := [place.whole(f"{ledger}{number:012d}.json") for number in islice(gone, _NAMED)]:
+    if lost := [
+        files.full_path(f"{ledger}{number:012d}.json") for number in islice(gone, _MAX_NAMES)
+    ]:
         raise Damaged(
             f"{last - len(commits)} commits of {folder} are gone: {', '.join(lost)}: restore them "
             "from a backup, or from earlier versions in the bucket"
@@ -166,23 +168,24 @@ def _commit_paths(place: Place, folder: str) -> list[str]:
     return [f"{ledger}{number:012d}.json" for number in sorted(commits)]
 
 
-def _read(place: Place, paths: list[str]) -> list[Commit]:
+def _read_commits(files: LakeFiles, paths: list[str]) -> list[Commit]:
     commits, damaged = [], []
-    for path, content in zip(paths, place.read(paths), strict=True):
+    for path, content in zip(paths, files.read(paths), strict=True):
         try:
-            commits.append(_commit(path, content))
+            commits.append(_parse_commit(path, content))
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            damaged.append(place.whole(path))
+            damaged.append(files.full_path(path))
     if damaged:
         raise Damaged(
-            f"{', '.join(damaged[:_NAMED])}: no commit can be read from it: restore it from a "
+            f"{', '.join(damaged[:_MAX_NAMES])}: not a valid commit: restore it from a "
             "backup, or from an earlier version in the bucket"
         )
     return commits
 
 
-def read_commits(place: Place, folder: str) -> list[Commit]:
-    commits = _read(place, _commit_paths(place, folder))
+def read_commits(files: LakeFiles, folder: str) -> list[Commit]:
+    """All commits of a source, each with its live files; raises `Damaged`."""
+    commits = _read_commits(files, _commit_paths(files, folder))
     tables = (table for commit in commits for table in commit.body.get("tables", ()))
     gone = {file["path"] for table in tables for file in table.get("removes", ())}
     return [
@@ -191,25 +194,25 @@ def read_commits(place: Place, folder: str) -> list[Commit]:
     ]
 
 
-def find_folder(place: Place, source: str) -> str:
-    """The folder of a source; an id goes before a slug, which two sources may share."""
-    known: dict[str, tuple[str, str]] = {}
-    for folder in place.folders(_LEDGER):
-        for newest in _read(place, _commit_paths(place, folder)[-1:]):
+def find_folder(files: LakeFiles, source: str) -> str:
+    """The folder of a source by id or, if no id matches, by slug; raises InvalidSettings."""
+    sources: dict[str, tuple[str, str]] = {}
+    for folder in files.folders(_LEDGER):
+        for newest in _read_commits(files, _commit_paths(files, folder)[-1:]):
             slug = newest.settings["source"]
-            known[folder] = newest.settings.get("source_id", slug), slug
+            sources[folder] = newest.settings.get("source_id", slug), slug
     for which in (0, 1):
-        matches = [folder for folder, names in known.items() if names[which] == source]
+        matches = [folder for folder, names in sources.items() if names[which] == source]
         if len(matches) == 1:
             return matches[0]
         if matches:
-            ids = " and ".join(sorted(known[folder][0] for folder in matches))
+            ids = " and ".join(sorted(sources[folder][0] for folder in matches))
             raise InvalidSettings(
                 f"source is {source!r}, the slug of {len(matches)} sources: give the id of one "
                 f"of them, {ids}"
             )
-    if not any(map(place.folders, ("segment-data", "segment-logs"))):
-        where = place.whole("").rstrip("/")
+    if not any(map(files.folders, ("segment-data", "segment-logs"))):
+        where = files.full_path("").rstrip("/")
         raise InvalidSettings(f"there is no lake at {where}: it has no segment-data")
-    listed = ", ".join(f"{slug} (id {identity})" for identity, slug in known.values())
+    listed = ", ".join(f"{slug} (id {identity})" for identity, slug in sources.values())
     raise InvalidSettings(f"source is {source!r}; this lake has: {listed or 'none'}")

@@ -8,8 +8,8 @@ from typing import Any
 
 import zstandard
 
-LARGEST = 1 << 20
-"""Bytes of a line that is not too large."""
+MAX_LINE_BYTES = 1 << 20
+"""The maximum length of a valid line."""
 PIECE = 1 << 16
 
 _GZIP = b"\x1f\x8b"
@@ -26,36 +26,36 @@ Opener = Callable[[], AbstractContextManager[Any]]
 
 def read_lines(opener: Opener) -> Iterator[bytes | None]:
     """A file's lines, large ones cut; None comes last when what follows is damaged."""
-    rest, whole = b"", True
-    for piece in _inflated(opener):
+    rest, complete = b"", True
+    for piece in _decompress(opener):
         if piece is None:
-            whole = False
+            complete = False
             break
         first, *others = piece.split(b"\n")
-        rest = _extended(rest, first)
+        rest = _extend_line(rest, first)
         for line in others:
             yield rest
             rest = line
     if rest:
         yield rest
-    if not whole:
+    if not complete:
         yield None
 
 
-def _extended(line: bytes, more: bytes) -> bytes:
+def _extend_line(line: bytes, more: bytes) -> bytes:
     """A line and what follows; once it is too large, only what shows that it is not blank."""
-    if len(line) <= LARGEST:
+    if len(line) <= MAX_LINE_BYTES:
         return line + more
     visible = _VISIBLE.search(more)
     return line + visible[0] if visible and not _VISIBLE.search(line) else line
 
 
-def _inflated(opener: Opener) -> Iterator[bytes | None]:
+def _decompress(opener: Opener) -> Iterator[bytes | None]:
     head = next(_pieces(opener, PIECE), b"")
     if head.startswith(_GZIP):
-        return _unpacked(opener, lambda: zlib.decompressobj(31), _GZIP_STEP)
+        return _decompress_frames(opener, lambda: zlib.decompressobj(31), _GZIP_STEP)
     if _ZSTD.match(head):
-        return _unpacked(opener, zstandard.ZstdDecompressor().decompressobj, _ZSTD_STEP)
+        return _decompress_frames(opener, zstandard.ZstdDecompressor().decompressobj, _ZSTD_STEP)
     return _pieces(opener, PIECE)
 
 
@@ -65,7 +65,9 @@ def _pieces(opener: Opener, size: int) -> Iterator[bytes]:
             yield from (piece[at : at + size] for at in range(0, len(piece), size))
 
 
-def _unpacked(opener: Opener, start: Callable[[], Any], step: int) -> Iterator[bytes | None]:
+def _decompress_frames(
+    opener: Opener, start: Callable[[], Any], step: int
+) -> Iterator[bytes | None]:
     given = 0
     # A damaged step gives nothing; fed byte by byte it gives all that stands before the damage.
     for size in (step, 1):

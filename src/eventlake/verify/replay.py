@@ -1,4 +1,4 @@
-"""What should have landed: the rule of duplicates, and those who were suppressed."""
+"""Computes which events should have landed: removes duplicates and suppressed events."""
 
 from bisect import bisect, insort
 from collections.abc import Iterable, Iterator
@@ -9,11 +9,11 @@ from eventlake.verify.check import Check
 
 _TRUST = """
     INSERT INTO event SELECT seq, tbl, id, received, 0, 0, 0
-    FROM (SELECT f.seq, r.tbl, r.id, r.received FROM found r JOIN file f ON f.number = r.file)
+    FROM (SELECT f.seq, r.tbl, r.id, r.received FROM stored r JOIN file f ON f.number = r.file)
     ANTI JOIN event USING (seq, tbl, id, received) WHERE seq IN (SELECT unnest(?::INT[]))
 """
 _SINGLE = """
-    UPDATE event SET doubt = 1 FROM found r JOIN file f ON f.number = r.file WHERE doubt = 2
+    UPDATE event SET doubt = 1 FROM stored r JOIN file f ON f.number = r.file WHERE doubt = 2
         AND r.id = event.id AND r.tbl = event.tbl AND r.received = event.received
         AND f.seq = event.seq;
     CREATE TABLE repeated AS SELECT id FROM event GROUP BY id HAVING count(*) > 1;
@@ -27,9 +27,9 @@ _REPEATED = """
 
 
 def replay(check: Check) -> None:
-    """Apply the rule of duplicates, commit after commit; only an id that comes again needs it."""
-    # What a lost archive file brought is taken from the tables: later events may repeat it.
-    check.rows(_TRUST, check.gaps)
+    """Fill the table `outcome` by deduplicating the events, commit by commit."""
+    # Events of lost archive files are read from the tables: later events may repeat them.
+    check.rows(_TRUST, check.unverifiable)
     check.db.execute(_SINGLE)
     repeated = check.db.cursor().execute(_REPEATED)
     check.insert("outcome", _outcomes(check, iter(repeated.fetchone, None)))
@@ -40,38 +40,41 @@ def _outcomes(check: Check, rows: Iterable[Any]) -> Iterator[tuple[int, str, str
     for identity, same in groupby(rows, key=lambda row: row[2]):
         kept: list[int] = []
         for seq, table, _, received, doubt in same:
-            if _is_near(kept, received, windows[seq]):
-                check.ours[seq]["unsure" if doubt else "duplicates"] += 1
+            if _is_duplicate(kept, received, windows[seq]):
+                check.recounts[seq]["unsure" if doubt else "duplicates"] += 1
                 continue
             if doubt < 2:
                 insort(kept, received)
             yield seq, table, identity, received, doubt < 2
 
 
-def _is_near(kept: list[int], moment: int, window: int) -> bool:
-    at = bisect(kept, moment)
-    return any(abs(moment - other) <= window for other in kept[max(0, at - 1) : at + 1])
+def _is_duplicate(kept: list[int], received: int, window: int) -> bool:
+    at = bisect(kept, received)
+    return any(abs(received - other) <= window for other in kept[max(0, at - 1) : at + 1])
 
 
-_FORGET = """
+_DELETE_SUPPRESSED = """
     DELETE FROM outcome WHERE rowid IN (
         SELECT rowid FROM outcome WHERE seq = ? AND NOT kept ORDER BY received, id LIMIT ?)
 """
 
 
-def settle_suppressed(check: Check) -> None:
-    """Of the events that are nowhere, as many as were suppressed are right to be so."""
-    left = dict(check.rows("SELECT seq, count(*) FROM outcome WHERE NOT kept GROUP BY seq"))
+def discount_suppressed(check: Check) -> None:
+    """Treat missing events as suppressed, up to the number that each commit suppressed.
+
+    Updates `outcome` and `check.recounts`.
+    """
+    missing = dict(check.rows("SELECT seq, count(*) FROM outcome WHERE NOT kept GROUP BY seq"))
     for commit in check.commits:
-        ours, budget = check.ours[commit.seq], commit.counts["suppressed"]
-        # Whoever is suppressed is so in a skipped table too, and when sending a thing again.
-        skipped = max(0, min(ours["skipped"] - commit.counts["skipped"], budget))
-        nowhere = min(left.get(commit.seq, 0), budget - skipped)
-        again = min(ours["unsure"], budget - skipped - nowhere)
-        ours["skipped"] -= skipped
-        ours["duplicates"] += ours["unsure"] - again
-        ours["suppressed"] = skipped + nowhere + again
+        counts, budget = check.recounts[commit.seq], commit.counts["suppressed"]
+        # Suppressed users also have events in skipped tables, and duplicates.
+        skipped = max(0, min(counts["skipped"] - commit.counts["skipped"], budget))
+        nowhere = min(missing.get(commit.seq, 0), budget - skipped)
+        again = min(counts["unsure"], budget - skipped - nowhere)
+        counts["skipped"] -= skipped
+        counts["duplicates"] += counts["unsure"] - again
+        counts["suppressed"] = skipped + nowhere + again
         if nowhere:
-            check.rows(_FORGET, commit.seq, nowhere)
+            check.rows(_DELETE_SUPPRESSED, commit.seq, nowhere)
     for seq, landed in check.rows("SELECT seq, count(*) FROM outcome GROUP BY seq"):
-        check.ours[seq]["landed"] = landed
+        check.recounts[seq]["landed"] = landed

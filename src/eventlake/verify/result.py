@@ -1,9 +1,9 @@
-"""What a verification says."""
+"""The result of a verification."""
 
-from eventlake.model.values import Value
+from eventlake.model.values import FrozenModel
 
 
-class TableCheck(Value):
+class TableCheck(FrozenModel):
     """One table: `found` is `expected` less `missing`, with `extra` and `doubled` on top."""
 
     table: str
@@ -15,8 +15,8 @@ class TableCheck(Value):
     misplaced: int = 0
 
 
-class Verification(Value):
-    """What the archive holds, what the tables hold, and every way in which they differ."""
+class Verification(FrozenModel):
+    """Totals of the archive and the tables, and all differences."""
 
     source: str
     files_read: int

@@ -1,4 +1,4 @@
-"""The snapshots of a ledger: whether they say what the commits say."""
+"""Compares the ledger's snapshots with its commits."""
 
 import json
 from base64 import b64decode
@@ -18,28 +18,28 @@ State = dict[str, Any]
 
 
 def check_snapshots(check: Check) -> None:
-    """Compare each snapshot with the commits up to its own."""
+    """Report snapshots that differ from the commits up to their own."""
     folder = f"segment-data/ledger/{check.folder}/snapshots"
-    numbered = {int(path[-17:-5]): path for path in check.place.files(folder) if _is_one(path)}
+    numbered = {int(path[-17:-5]): path for path in check.files.files(folder) if _is_snapshot(path)}
     state: State = {"inputs": set(), "tables": {}, "runs": {}, "files": {}}
     for number, commit in enumerate(check.commits, 1):
-        _fold(state, commit)
+        _apply(state, commit)
         if path := numbered.get(commit.seq):
             problem = _compare(check, path, state, check.commits[:number])
             if problem:
                 check.problems.append(f"{path} {problem}: {_REMEDY}")
 
 
-def _is_one(path: str) -> bool:
+def _is_snapshot(path: str) -> bool:
     return path.endswith(".json") and path[-17:-5].isdecimal() and path[-18] == "/"
 
 
-def _fold(state: State, commit: Commit) -> None:
+def _apply(state: State, commit: Commit) -> None:
     body = commit.body
     state["sequence"], state["settings"] = commit.seq, body["settings"]
     for one in body["inputs"]:
-        known = [(one["uri"], one["fingerprint"]), *filter(None, [one.get("origin")])]
-        state["inputs"].update(map(_digest, known))
+        identities = [(one["uri"], one["fingerprint"]), *filter(None, [one.get("origin")])]
+        state["inputs"].update(map(_digest, identities))
     for one in body.get("tables", ()):
         name = one["table"]["name"]
         if one.get("adds") or one.get("adopted") or name in state["tables"]:
@@ -57,35 +57,35 @@ def _digest(identity: Any) -> bytes:
 
 
 def _compare(check: Check, path: str, state: State, commits: list[Commit]) -> str:
-    """What is wrong with a snapshot; empty if nothing is."""
+    """What is wrong with a snapshot, or empty."""
     try:
-        held = json.loads(check.place.read([path])[0])
-        packed = b64decode(held.get("inputs", ""))
-        found = {
-            "sequence": held.get("sequence"),
-            "settings": held.get("settings"),
+        content = json.loads(check.files.read([path])[0])
+        packed = b64decode(content.get("inputs", ""))
+        actual = {
+            "sequence": content.get("sequence"),
+            "settings": content.get("settings"),
             "inputs": {packed[at : at + 12] for at in range(0, len(packed), 12)},
-            "tables": held.get("tables", {}),
-            "runs": held.get("runs", {}),
-            "ids": {one["path"]: one for one in held.get("ids", ())},
-            "files": _files(check, held.get("manifests", ())),
+            "tables": content.get("tables", {}),
+            "runs": content.get("runs", {}),
+            "ids": {one["path"]: one for one in content.get("ids", ())},
+            "files": _read_manifests(check, content.get("manifests", ())),
         }
     except FileNotFoundError as problem:
         return f"names a manifest that is gone ({problem})"
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zstandard.ZstdError):
         return "cannot be read"
-    wanted = {**state, "ids": live_index(commits)[0]}
-    differs = [name for name, value in wanted.items() if found[name] != value]
-    return f"does not agree with the commits ({', '.join(differs)})" if differs else ""
+    expected = {**state, "ids": live_index(commits)[0]}
+    differs = [name for name, value in expected.items() if actual[name] != value]
+    return f"differs from the commits ({', '.join(differs)})" if differs else ""
 
 
-def _files(check: Check, manifests: Any) -> dict[str, tuple[Any, ...]]:
-    """The data files that manifests list, one after the other."""
+def _read_manifests(check: Check, manifests: Any) -> dict[str, tuple[Any, ...]]:
+    """The live data files by the manifests, applied in order."""
     files: dict[str, tuple[Any, ...]] = {}
     for one in manifests:
-        if not check.place.has(one["path"]):
+        if not check.files.has(one["path"]):
             raise FileNotFoundError(one["path"])
-        (packed,) = check.place.read([one["path"]])
+        (packed,) = check.files.read([one["path"]])
         body = json.loads(zstandard.ZstdDecompressor().decompressobj().decompress(packed))
         for path in body["removes"]:
             files.pop(path, None)

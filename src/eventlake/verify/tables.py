@@ -1,4 +1,4 @@
-"""The rows of the tables, as they lie in their files, and whether these are the commits' own."""
+"""Reads the rows of the tables, and compares data files with their commits."""
 
 import pyarrow as pa
 
@@ -6,28 +6,30 @@ from eventlake.verify.check import Check
 from eventlake.verify.parquet import File, query_parquet
 
 _ROWS = """
-    INSERT INTO found SELECT __table, {}, epoch_us(received_at), __number FROM rows
+    INSERT INTO stored SELECT __table, {}, epoch_us(received_at), __number FROM rows
 """
-_COUNTS = "SELECT number, count(found.file) FROM file LEFT JOIN found ON number = file GROUP BY ALL"
+_COUNTS = (
+    "SELECT number, count(stored.file) FROM file LEFT JOIN stored ON number = file GROUP BY ALL"
+)
 
 
 def read_tables(check: Check) -> None:
-    """Every row's table, id and moment, and of every file its partition and its commit."""
+    """Fill the tables `stored` and `file`, and report missing, extra and changed files."""
     data = f"segment-data/data/{check.folder}/segment_type="
     sizes = {
         path: size
-        for path, size in check.place.files(data.rpartition("/")[0]).items()
+        for path, size in check.files.files(data.rpartition("/")[0]).items()
         if path.startswith(data) and path.endswith(".parquet")
     }
     paths = list(sizes)
-    named = {name: commit.seq for commit in check.commits for name in commit.files}
-    check.report("Parquet files that no commit names", sizes.keys() - named.keys())
-    check.report("Parquet files that a commit names and that are gone", named.keys() - sizes.keys())
+    committed = {name: commit.seq for commit in check.commits for name in commit.files}
+    check.report("Parquet files that no commit names", sizes.keys() - committed.keys())
+    check.report("Parquet files of commits that are gone", committed.keys() - sizes.keys())
     files, facts = [], []
     for number, path in enumerate(paths):
-        table, *place = path.removeprefix(data).split("/")[:-1]
+        table, *partition = path.removeprefix(data).split("/")[:-1]
         files.append(File(path, number, table))
-        facts.append((number, table, "/".join(place), named.get(path)))
+        facts.append((number, table, "/".join(partition), committed.get(path)))
     check.insert("file", facts)
     identity = "message_id" if check.settings["naming"] == "native" else "id"
     columns = pa.schema([(identity, pa.string()), ("received_at", pa.timestamp("us", "UTC"))])
@@ -37,14 +39,14 @@ def read_tables(check: Check) -> None:
 
 
 def _check_files(check: Check, sizes: dict[str, int], rows: dict[str, int]) -> None:
-    """Whether the files have the sizes and the rows that their commits say."""
+    """Report files whose size or number of rows differs from their commit."""
     changed = []
     for path, file in ((p, f) for commit in check.commits for p, f in commit.files.items() if f):
         if path not in sizes:
             continue
         if sizes[path] != file["bytes"]:
             changed.append(f"{path} ({sizes[path]} bytes, not {file['bytes']})")
-        known = file["rows"] is not None  # nobody counted those that were taken over
-        if known and rows[path] != file["rows"] and path not in check.unreadable:
+        is_counted = file["rows"] is not None  # not for adopted files
+        if is_counted and rows[path] != file["rows"] and path not in check.unreadable:
             changed.append(f"{path} ({rows[path]} rows, not {file['rows']})")
-    check.report("Parquet files that are not as their commits wrote them", changed)
+    check.report("Parquet files that differ from their commits", changed)

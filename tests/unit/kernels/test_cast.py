@@ -22,7 +22,7 @@ from eventlake.kernels.kinds import PathKinds, ValueKind
 from eventlake.kernels.parse import parse_lines
 from eventlake.kernels.times import MICROS
 from eventlake.model import types
-from eventlake.model.types import Cast, Json, Num, Type
+from eventlake.model.types import Cast, Json, NumberText, Type
 from tests import jsons
 
 TEXTS = st.one_of(
@@ -59,9 +59,9 @@ COLUMNS: dict[str, tuple[ValueKind, pa.DataType, st.SearchStrategy[Any]]] = {
 def as_json(kind: ValueKind, value: Any) -> Json:
     """A value of a column as it was sent."""
     if kind is ValueKind.INT:
-        return Num(value)
+        return NumberText(value)
     if kind is ValueKind.NUMBER:
-        return Num(f"{value:f}")
+        return NumberText(f"{value:f}")
     return decode(value) if kind is ValueKind.JSON else value
 
 

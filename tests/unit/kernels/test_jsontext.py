@@ -17,7 +17,7 @@ from eventlake.kernels.jsontext import (
     encode,
     flatten,
 )
-from eventlake.model.types import Json, Num
+from eventlake.model.types import Json, NumberText
 from tests import jsons
 
 
@@ -29,7 +29,7 @@ def spelled(text: str) -> object:
 
 def same(value: Json) -> object:
     """Our tree in the same terms."""
-    if isinstance(value, Num):
+    if isinstance(value, NumberText):
         return ("number", str(value))
     if isinstance(value, list):
         return [same(item) for item in value]

@@ -16,7 +16,7 @@ from eventlake.kernels.jsontext import TooDeep, decode, decode_fast, decode_line
 from eventlake.kernels.kinds import PathKinds, ValueKind
 from eventlake.kernels.parse import ParsedBlock, parse_lines
 from eventlake.model.naming import Path
-from eventlake.model.types import Json, Num, Type, join, number, observe
+from eventlake.model.types import Json, NumberText, Type, join, number, observe
 from tests import jsons, regular
 
 Values = dict[Path, object]
@@ -28,7 +28,7 @@ def expected(line: bytes) -> Values:
 
 
 def comparable(value: Json) -> object:
-    if isinstance(value, Num):
+    if isinstance(value, NumberText):
         return ("number", number(value))
     if isinstance(value, list):
         return ("array", encode(value))

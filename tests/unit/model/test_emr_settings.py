@@ -34,7 +34,7 @@ def test_runs_are_in_one_place() -> None:
         "emr_serverless_application_id": "00abc",
         "emr_serverless_role_arn": ROLE,
     }
-    with pytest.raises(InvalidSettings, match="runs are on one of the two"):
+    with pytest.raises(InvalidSettings, match="set one of the two"):
         lake_settings({**LAKE, **both})
 
 
@@ -42,5 +42,5 @@ def test_runs_are_in_one_place() -> None:
     "half", [{"emr_serverless_application_id": "00abc"}, {"emr_serverless_role_arn": ROLE}]
 )
 def test_an_application_and_its_role_take_each_other(half: dict[str, str]) -> None:
-    with pytest.raises(InvalidSettings, match="take each other"):
+    with pytest.raises(InvalidSettings, match="set both or neither"):
         lake_settings({**LAKE, **half})

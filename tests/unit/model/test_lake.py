@@ -68,9 +68,9 @@ def test_regions(region: str) -> None:
         ("workspace_id", "a b", "workspace_id is 'a b': it should match"),
         ("s3_endpoint", "localhost:9000", "s3_endpoint is 'localhost:9000': it should match"),
         ("encryption", "AES", "encryption is 'AES': it should be '', 'SSE-S3' or 'SSE-KMS'"),
-        ("kms_key_id", "k", "kms_key_id is 'k': it takes encryption = 'SSE-KMS' beside it"),
+        ("kms_key_id", "k", "kms_key_id is 'k': set encryption = 'SSE-KMS' too"),
         ("catalog", "hive", "catalog is 'hive': it should be 'glue' or 'files'"),
-        ("colour", "red", "colour is no setting"),
+        ("colour", "red", "colour is not a setting"),
         ("lake", "azul", "lake is 'azul': choose one of local, aws, azure"),
     ],
 )
@@ -81,7 +81,7 @@ def test_what_is_wrong_is_named(setting: str, value: Any, message: str) -> None:
 
 
 def test_a_secret_is_no_setting() -> None:
-    with pytest.raises(InvalidSettings, match="aws_secret_access_key is no setting") as caught:
+    with pytest.raises(InvalidSettings, match="aws_secret_access_key is not a setting") as caught:
         lake_settings({**AWS, "aws_secret_access_key": "hush"})
     assert "hush" not in str(caught.value)
 
@@ -119,7 +119,7 @@ def test_a_container_with_segments_own_names() -> None:
         ("client_id", f"{GUID}0", "it should match"),
         ("endpoint", "localhost:10000", "endpoint is 'localhost:10000': it should match"),
         ("login", "password", "login is 'password': it should be '', 'principal', 'key'"),
-        ("databricks_cluster_id", "x", "databricks_cluster_id is no setting"),
+        ("databricks_cluster_id", "x", "databricks_cluster_id is not a setting"),
     ],
 )
 def test_what_is_wrong_in_azure_is_named(setting: str, value: str, message: str) -> None:
@@ -131,8 +131,11 @@ def test_what_is_wrong_in_azure_is_named(setting: str, value: str, message: str)
 @pytest.mark.parametrize(
     ("name", "place"),
     [
-        ("clientSecret", "client_secret is no setting: put it into AZURE_CLIENT_SECRET, or into"),
-        ("account_key", "account_key is no setting: put it into AZURE_STORAGE_ACCOUNT_KEY, or"),
+        (
+            "clientSecret",
+            "client_secret is not a setting: put it into AZURE_CLIENT_SECRET, or into",
+        ),
+        ("account_key", "account_key is not a setting: put it into AZURE_STORAGE_ACCOUNT_KEY, or"),
     ],
 )
 def test_secrets_of_azure_have_other_places(name: str, place: str) -> None:

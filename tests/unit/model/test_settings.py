@@ -119,7 +119,7 @@ def test_a_source_is_needed() -> None:
 
 
 def test_a_setting_that_there_is_not() -> None:
-    with pytest.raises(InvalidSettings, match="colour is no setting"):
+    with pytest.raises(InvalidSettings, match="colour is not a setting"):
         source_settings(source="web", colour="red")
 
 

@@ -14,7 +14,7 @@ from eventlake.model.types import (
     MISFIT,
     Cast,
     Json,
-    Num,
+    NumberText,
     Type,
     cast,
     join,
@@ -65,25 +65,25 @@ def test_the_order_of_values_does_not_matter(seen: list[Type]) -> None:
     [
         (True, BOOLEAN),
         (False, BOOLEAN),
-        (Num("0"), BIGINT),
-        (Num("-0"), BIGINT),
-        (Num("9223372036854775807"), BIGINT),
-        (Num("-9223372036854775808"), BIGINT),
-        (Num("9223372036854775808"), DECIMAL),
-        (Num("-9223372036854775809"), DECIMAL),
-        (Num("1.0"), DECIMAL),
-        (Num("1e3"), DECIMAL),
-        (Num("1E0"), DECIMAL),
-        (Num("-0.0"), DECIMAL),
-        (Num("0e999999999999999999999"), DECIMAL),
-        (Num("1e-999999999999999999999"), DECIMAL),
-        (Num("9" * 32), DECIMAL),
-        (Num("9" * 32 + ".9999995"), DECIMAL),
-        (Num("-" + "9" * 32), DECIMAL),
-        (Num("1" + "0" * 32), STRING),
-        (Num("-1e32"), STRING),
-        (Num("1e400"), STRING),
-        (Num("-1e999999999999999999999"), STRING),
+        (NumberText("0"), BIGINT),
+        (NumberText("-0"), BIGINT),
+        (NumberText("9223372036854775807"), BIGINT),
+        (NumberText("-9223372036854775808"), BIGINT),
+        (NumberText("9223372036854775808"), DECIMAL),
+        (NumberText("-9223372036854775809"), DECIMAL),
+        (NumberText("1.0"), DECIMAL),
+        (NumberText("1e3"), DECIMAL),
+        (NumberText("1E0"), DECIMAL),
+        (NumberText("-0.0"), DECIMAL),
+        (NumberText("0e999999999999999999999"), DECIMAL),
+        (NumberText("1e-999999999999999999999"), DECIMAL),
+        (NumberText("9" * 32), DECIMAL),
+        (NumberText("9" * 32 + ".9999995"), DECIMAL),
+        (NumberText("-" + "9" * 32), DECIMAL),
+        (NumberText("1" + "0" * 32), STRING),
+        (NumberText("-1e32"), STRING),
+        (NumberText("1e400"), STRING),
+        (NumberText("-1e999999999999999999999"), STRING),
         ("2026-11-01T07:30:00Z", TIMESTAMP),
         ("2026-11-01T07:30:00", TIMESTAMP),
         ("2026-11-01T07:30:00.123456789+05:30", TIMESTAMP),
@@ -95,7 +95,7 @@ def test_the_order_of_values_does_not_matter(seen: list[Type]) -> None:
         ("true", STRING),
         ([], STRING),
         ([True], STRING),
-        ([Num("1")], STRING),
+        ([NumberText("1")], STRING),
     ],
 )
 def test_what_a_value_is_observed_as(value: Json, observed: Type) -> None:
@@ -119,7 +119,7 @@ def kept(value: str | int | bool) -> Cast:
     return Cast(value, False)
 
 
-N, P = MISFIT, Num
+N, P = MISFIT, NumberText
 TO = (STRING, DECIMAL, BIGINT, BOOLEAN, TIMESTAMP)
 TABLE: list[tuple[Json, Cast, Cast, Cast, Cast, Cast]] = [
     # value, to string, to decimal, to bigint, to boolean, to timestamp
@@ -240,14 +240,14 @@ def test_a_row_of_the_cast_table(row: tuple[Json, Cast, Cast, Cast, Cast, Cast])
 
 
 @pytest.mark.parametrize("to", [DECIMAL, BIGINT, BOOLEAN, TIMESTAMP])
-@pytest.mark.parametrize("array", [[], [Num("1")], ["2026-11-01"], [True]])
+@pytest.mark.parametrize("array", [[], [NumberText("1")], ["2026-11-01"], [True]])
 def test_an_array_fits_a_string_alone(array: Json, to: Type) -> None:
     assert cast(array, to) == MISFIT
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_integers_are_exact_in_every_type_that_takes_them(value: int) -> None:
-    sent = Num(str(value))
+    sent = NumberText(str(value))
     assert cast(sent, BIGINT) == (value, False)
     assert cast(sent, DECIMAL) == (Decimal(value), False)
     assert cast(sent, STRING) == (str(value), False)
@@ -259,7 +259,7 @@ NUMBERS = st.builds(
     st.integers(0, 10**33).map(str),
     st.one_of(st.just(""), st.integers(0, 10**12).map(".{}".format)),
     st.one_of(st.just(""), st.integers(-45, 40).map("e{}".format)),
-).map(Num)
+).map(NumberText)
 
 
 def rounded(text: str) -> int:
@@ -273,7 +273,7 @@ def rounded(text: str) -> int:
 
 
 @given(NUMBERS)
-def test_decimals_round_half_away_from_zero(sent: Num) -> None:
+def test_decimals_round_half_away_from_zero(sent: NumberText) -> None:
     value, rescue = cast(sent, DECIMAL)
     if abs(rounded(sent)) < 10**38 and Decimal(sent).copy_abs() < Decimal(10) ** 32:
         whole, _, fraction = f"{value:f}".partition(".")
@@ -283,7 +283,7 @@ def test_decimals_round_half_away_from_zero(sent: Num) -> None:
 
 
 @given(NUMBERS)
-def test_a_number_as_a_string_is_the_same_number_in_its_shortest_form(sent: Num) -> None:
+def test_a_number_as_a_string_is_the_same_number_in_its_shortest_form(sent: NumberText) -> None:
     text = plain(sent)
     assert Decimal(text) == Decimal(sent)
     assert plain(text) == text

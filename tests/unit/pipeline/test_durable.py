@@ -15,9 +15,9 @@ class Recording(Disk):
 
     settled: dict[str, int]
 
-    def settle(self, path: str) -> None:
+    def fsync(self, path: str) -> None:
         self.__dict__.setdefault("settled", {})[path] = (Path(self.root) / path).stat().st_size
-        super().settle(path)
+        super().fsync(path)
 
 
 @pytest.fixture

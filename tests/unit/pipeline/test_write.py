@@ -263,8 +263,8 @@ def test_no_more_are_landed_at_a_time_than_their_cells_leave_room_for(
 ) -> None:
     job, found = read_five(tmp_path)
     steps: list[str] = []
-    leave, landing = Disk.leave, module.land_chunks
-    monkeypatch.setattr(Disk, "leave", lambda *a: steps.append("file") or leave(*a))
+    leave, landing = Disk.write_staged, module.land_chunks
+    monkeypatch.setattr(Disk, "write_staged", lambda *a: steps.append("file") or leave(*a))
     monkeypatch.setattr(module, "land_chunks", lambda *a: steps.append("land") or landing(*a))
     monkeypatch.setattr(module, "AT_A_TIME", 32 << 20)
     write_all(job.store, found, one_task=True)
@@ -339,10 +339,10 @@ def test_every_file_is_settled_on_disk_once_it_is_whole(
     store, results = read
     settled = {}
 
-    def settle(store: Store, path: str) -> None:
+    def fsync(store: Store, path: str) -> None:
         settled[path] = len(store.read(path))
 
-    monkeypatch.setattr(Disk, "settle", settle)
+    monkeypatch.setattr(Disk, "fsync", fsync)
     written = write_all(store, results)
     assert settled.pop(written.quarantine)
     assert settled == {file.path: file.bytes for file in written.files}

@@ -63,7 +63,9 @@ def test_a_folder_for_temporary_files_that_cannot_be_written(
         root.chmod(0o555)
         with (
             users.unprivileged(),
-            pytest.raises(InsufficientPermissions, match=rf"may not write to {root}: set TMPDIR"),
+            pytest.raises(
+                InsufficientPermissions, match=rf"no permission to write to {root}: set TMPDIR"
+            ),
         ):
             local.log_path()
         root.chmod(0o777)

@@ -14,12 +14,12 @@ from typing import IO
 
 import pytest
 
-from eventlake.runners import main, package
+from eventlake.runners import entrypoint, package
 from eventlake.stores import Disk
 
 
 def test_the_environment_has_what_a_job_needs_and_no_spark() -> None:
-    found = package.needed()
+    found = package.required_packages()
     assert {"boto3", "botocore", "obstore", "pyarrow", "pydantic", "msgspec", "numpy"} <= {*found}
     assert not {"pyspark", "py4j", "duckdb", "eventlake", "pytest", "moto", "ruff"} & {*found}
 
@@ -51,7 +51,7 @@ def test_the_package_is_whole_and_knows_its_version() -> None:
     package.write_package(packed)
     with zipfile.ZipFile(packed) as found:
         names = found.namelist()
-    assert {"eventlake/__init__.py", "eventlake/job.py", "eventlake/pipeline/daemon.py"} <= {*names}
+    assert {"eventlake/__init__.py", "eventlake/job.py", "eventlake/runners/daemon.py"} <= {*names}
     assert [name for name in names if name.endswith(".dist-info/METADATA")]
     assert not [name for name in names if "__pycache__" in name]
 
@@ -59,8 +59,8 @@ def test_the_package_is_whole_and_knows_its_version() -> None:
 def test_a_packed_distribution_has_its_code_and_its_metadata(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    one = {"six": package.needed()["six"]}
-    monkeypatch.setattr(package, "needed", lambda: one)
+    one = {"six": package.required_packages()["six"]}
+    monkeypatch.setattr(package, "required_packages", lambda: one)
     packed = io.BytesIO()
     package.write_environment(packed)
     with tarfile.open(fileobj=io.BytesIO(packed.getvalue())) as found:
@@ -82,17 +82,19 @@ class Written:
 def test_code_is_put_there_once_and_again_before_it_expires(tmp_path: Path) -> None:
     store, write = Disk(str(tmp_path)), Written()
     for _ in range(2):
-        assert package._put(store, "segment-stage/code/x/main.py", write).endswith("x/main.py")
+        assert package._upload_if_old(store, "segment-stage/code/x/entrypoint.py", write).endswith(
+            "x/entrypoint.py"
+        )
     assert len(write.times) == 1
-    old = time.time() - package.FRESH.total_seconds() - 60
-    os.utime(tmp_path / "segment-stage/code/x/main.py", (old, old))
-    package._put(store, "segment-stage/code/x/main.py", write)
+    old = time.time() - package.MAX_AGE.total_seconds() - 60
+    os.utime(tmp_path / "segment-stage/code/x/entrypoint.py", (old, old))
+    package._upload_if_old(store, "segment-stage/code/x/entrypoint.py", write)
     assert len(write.times) == 2
 
 
 def test_code_that_was_packed_for_another_python_says_so_in_one_sentence() -> None:
     ran = subprocess.run(
-        [sys.executable, "-S", str(main.__file__), "3.9-linux-riscv64", "job.json"],
+        [sys.executable, "-S", str(entrypoint.__file__), "3.9-linux-riscv64", "job.json"],
         env={},
         capture_output=True,
         text=True,
@@ -105,8 +107,8 @@ def test_code_that_was_packed_for_another_python_says_so_in_one_sentence() -> No
 
 
 def test_an_old_python_can_read_what_the_cluster_starts() -> None:
-    ast.parse(Path(main.__file__).read_text(), feature_version=(3, 7))
+    ast.parse(Path(entrypoint.__file__).read_text(), feature_version=(3, 7))
 
 
 def test_code_that_fits_has_nothing_to_say() -> None:
-    assert main.mismatch(main.tag(), main.tag()) == ""
+    assert entrypoint.explain_mismatch(entrypoint.platform_tag(), entrypoint.platform_tag()) == ""

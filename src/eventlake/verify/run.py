@@ -1,4 +1,4 @@
-"""A verification from end to end."""
+"""Runs a verification."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -9,33 +9,33 @@ import duckdb
 from eventlake.verify.archive import read_archive
 from eventlake.verify.catalog import Find, check_catalog, check_sources
 from eventlake.verify.check import Check
-from eventlake.verify.compare import check_books, compare
+from eventlake.verify.compare import check_counts, compare
+from eventlake.verify.files import LakeFiles
 from eventlake.verify.index import check_index
 from eventlake.verify.ledger import find_folder, read_commits
-from eventlake.verify.place import Place
-from eventlake.verify.replay import replay, settle_suppressed
+from eventlake.verify.replay import discount_suppressed, replay
 from eventlake.verify.result import TableCheck, Verification
 from eventlake.verify.snapshots import check_snapshots
 from eventlake.verify.tables import read_tables
 
 
 def verify(
-    place: Place,
+    files: LakeFiles,
     source: str,
     progress: Callable[[str], None] | None = None,
     catalog: Find | None = None,
 ) -> Verification:
     """Compare what a source has landed with its archive, and with the catalog if that is given.
 
-    `source` is its slug or its id.
+    `source` is its slug or id. `progress` gets a line for each step.
     """
     say = progress or (lambda _: None)
-    folder = find_folder(place, source)
+    folder = find_folder(files, source)
     with (
         TemporaryDirectory(prefix="eventlake-verify-") as scratch,
         duckdb.connect(config={"temp_directory": scratch, "memory_limit": "2GB"}) as db,
     ):
-        check = Check(db, place, folder, read_commits(place, folder))
+        check = Check(db, files, folder, read_commits(files, folder))
         say("reading the tables")
         check_snapshots(check)
         read_tables(check)
@@ -43,9 +43,9 @@ def verify(
         read_archive(check, say)
         say("comparing")
         replay(check)
-        settle_suppressed(check)
+        discount_suppressed(check)
         tables = compare(check)
-        check_books(check)
+        check_counts(check)
         if catalog:
             check_sources(check)
             check_catalog(check, catalog)
@@ -53,7 +53,7 @@ def verify(
 
 
 def _verification(check: Check, source: str, tables: tuple[TableCheck, ...]) -> Verification:
-    total = sum(check.ours.values(), Counter[str]())
+    total = sum(check.recounts.values(), Counter[str]())
     return Verification(
         source=source,
         files_read=check.files_read,

@@ -4,9 +4,11 @@ import pytest
 
 from eventlake.model.lake import AwsSettings, lake_settings
 from eventlake.runners.package import Code
-from eventlake.runners.submitted import conf, job_arguments, parallelism
+from eventlake.runners.spark_submit import job_arguments, parallelism, spark_conf
 
-CODE = Code("s3://b/main.py", "s3://b/eventlake.zip", "s3://b/environment.tar.gz", "3.12-linux-arm")
+CODE = Code(
+    "s3://b/entrypoint.py", "s3://b/eventlake.zip", "s3://b/environment.tar.gz", "3.12-linux-arm"
+)
 
 
 @pytest.mark.parametrize(
@@ -20,8 +22,8 @@ def test_parallelism_is_what_the_application_says(
 
 
 def test_the_python_is_of_the_packed_version_unless_it_is_named() -> None:
-    assert conf(CODE, "", "x.")["spark.pyspark.python"] == "python3.12"
-    assert conf(CODE, "/opt/python", "x.")["spark.pyspark.python"] == "/opt/python"
+    assert spark_conf(CODE, "", "x.")["spark.pyspark.python"] == "python3.12"
+    assert spark_conf(CODE, "/opt/python", "x.")["spark.pyspark.python"] == "/opt/python"
 
 
 def test_settings_come_back_from_the_words_that_a_job_is_told() -> None:

@@ -1,0 +1,14 @@
+"""Spark's Python worker daemon, which imports what tasks need before it forks workers."""
+
+import gc
+
+from pyspark import daemon
+
+import eventlake.pipeline.dedupe
+import eventlake.pipeline.read
+import eventlake.pipeline.write  # noqa: F401 - imported for the workers
+
+if __name__ == "__main__":
+    # Workers run a full gc after every task: keep these modules out of it.
+    gc.freeze()
+    daemon.manager()

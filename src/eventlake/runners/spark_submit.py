@@ -1,0 +1,76 @@
+"""Arguments of spark-submit for a job on a cluster, and the job's session there."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from eventlake.model.lake import AwsSettings
+from eventlake.runners.package import Code
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONF: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    # As in runners/local.py: one task is one small result, and rows never pass through the JVM.
+    "spark.driver.maxResultSize": "0",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "eventlake.runners.daemon",
+    # Python does the work outside the JVM, and containers that exceed their memory are killed:
+    # request most of the memory as overhead.
+    "spark.driver.memory": "2g",
+    "spark.driver.memoryOverhead": "4g",
+    "spark.executor.cores": "2",
+    "spark.executor.memory": "1g",
+    "spark.executor.memoryOverhead": "5g",
+}
+PARALLELISM = 16
+"""Used when the settings do not give the cluster's size."""
+
+
+def spark_conf(code: Code, python: str, driver_env: str) -> dict[str, str]:
+    """Spark settings for a job; `driver_env` is the prefix of settings for driver variables."""
+    return {
+        **CONF,
+        "spark.pyspark.python": python or f"python{code.tag.partition('-')[0]}",
+        f"{driver_env}PYTHONPATH": code.path,
+        "spark.executorEnv.PYTHONPATH": code.path,
+    }
+
+
+def conf_arguments(conf: Mapping[str, str]) -> list[str]:
+    return [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+
+
+def job_arguments(code: Code, settings: AwsSettings, job: str) -> list[str]:
+    """Arguments of entrypoint.py. Not JSON: YARN's shell would change quotes and braces.
+
+    They have no secrets and no credentials: jobs use the cluster's role.
+    """
+    shared = settings.model_copy(update={"profile": "", "credentials_file": ""})
+    values = shared.model_dump(mode="json", exclude_defaults=True)
+    return [code.tag, job, *(f"{name}={value}" for name, value in values.items())]
+
+
+@dataclass(frozen=True)
+class SubmittedSpark:
+    """Provides the session of the Spark application that the cluster has started."""
+
+    def session(self) -> "SparkSession":
+        # Imported here because it takes a second.
+        from pyspark.sql import SparkSession  # noqa: PLC0415
+
+        return SparkSession.builder.getOrCreate()
+
+    @property
+    def parallelism(self) -> int:
+        conf = self.session().conf
+        names = ("spark.default.parallelism", "spark.executor.instances", "spark.executor.cores")
+        return parallelism(*(int(conf.get(name, "0") or 0) for name in names))
+
+
+def parallelism(default: int, executors: int, cores: int) -> int:
+    """Number of tasks at a time by an application's settings, each of which may be 0 (unset)."""
+    return default or executors * cores or PARALLELISM
