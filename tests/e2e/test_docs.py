@@ -165,7 +165,7 @@ def errors(root: type[EventLakeError] = EventLakeError) -> Iterator[str]:
 def reasons() -> set[str]:
     """Every reason of the quarantine, as `verify` knows them."""
     source = (ROOT / "src/eventlake/verify/events.py").read_text()
-    return set(re.findall(r'NoEventError\("(\w+)"\)', source))
+    return set(re.findall(r'InvalidLineError\("(\w+)"\)', source))
 
 
 def test_pages_name_everything_there_is() -> None:
