@@ -15,14 +15,14 @@ from tests.aws.rules import Denied, Refuses
 
 
 def failed(aws: Aws, **changes: object) -> dict[str, str]:
-    return {one.what: one.said for one in check(aws.settings(**changes)) if not one.ok}
+    return {one.name: one.detail for one in check(aws.settings(**changes)) if not one.ok}
 
 
 def test_a_lake_that_is_well(aws: Aws, proxy: Proxy) -> None:
     found = check(aws.settings())
-    assert [one.what for one in found if not one.ok] == []
-    assert {"write segment-stage", "publish", "make a table", "remove a table", "java"} <= {
-        one.what for one in found
+    assert [one.name for one in found if not one.ok] == []
+    assert {"write segment-stage", "publish", "create a table", "drop a table", "java"} <= {
+        one.name for one in found
     }
     assert proxy.astray() == []
 
@@ -44,10 +44,10 @@ def test_it_leaves_nothing_behind(aws: Aws) -> None:
         ("s3:DeleteObject", "segment-stage/", "delete segment-stage", "grant s3:DeleteObject"),
         ("s3:ListBucket", "segment-data", "list segment-data", "grant s3:ListBucket"),
         ("glue:GetDatabase", "", "database __segment_datalake", "grant glue:GetDatabase"),
-        ("glue:CreateTable", "", "make a table", "grant glue:CreateTable"),
+        ("glue:CreateTable", "", "create a table", "grant glue:CreateTable"),
         ("glue:UpdateTable", "", "add a column", "grant glue:UpdateTable"),
         ("glue:BatchCreatePartition", "", "add a partition", "grant glue:BatchCreatePartition"),
-        ("glue:DeleteTable", "", "remove a table", "grant glue:DeleteTable"),
+        ("glue:DeleteTable", "", "drop a table", "grant glue:DeleteTable"),
     ],
 )
 def test_what_may_not_be_done_is_told_with_its_grant(
@@ -60,8 +60,8 @@ def test_what_may_not_be_done_is_told_with_its_grant(
 
 def test_a_bucket_that_is_not_there(aws: Aws) -> None:
     found = check(aws.settings(s3_bucket="no-such-bucket"))
-    assert [one.what for one in found] == ["settings", "access", "java"]
-    assert "s3_bucket is 'no-such-bucket', and there is no such bucket" in found[1].said
+    assert [one.name for one in found] == ["settings", "access", "java"]
+    assert "s3_bucket is 'no-such-bucket', and there is no such bucket" in found[1].detail
 
 
 def test_a_role_that_refuses(aws: Aws, proxy: Proxy) -> None:
@@ -101,7 +101,7 @@ def test_the_command(aws: Aws, proxy: Proxy, tmp_path: Path) -> None:
     assert ran.code == 1
     assert "FAIL  delete segment-logs" in ran.out
     assert ran.out.splitlines()[-1] == "1 of 22 failed"
-    assert [one["what"] for one in json.loads(told.out) if not one["ok"]] == ["delete segment-logs"]
+    assert [one["name"] for one in json.loads(told.out) if not one["ok"]] == ["delete segment-logs"]
 
 
 def test_a_folder(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def cluster(aws: Aws, proxy: Proxy) -> Iterator[str]:
 
 
 def test_a_cluster_that_is_well(aws: Aws, cluster: str) -> None:
-    found = {one.what: one.ok for one in check(aws.settings(emr_cluster_id=cluster))}
+    found = {one.name: one.ok for one in check(aws.settings(emr_cluster_id=cluster))}
     assert all(found.values())
     assert {"cluster", "submit a step", "read a step's state", "cancel a step"} <= found.keys()
 

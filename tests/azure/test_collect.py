@@ -187,7 +187,7 @@ def test_tables_are_not_landed_there_yet(azure: Azure, lake: Path, tmp_path: Pat
 
 def test_a_check_tries_the_container_and_says_the_same(azure: Azure, lake: Path) -> None:
     ran = processes.command("check", "--lake", lake, "--json", env=azure.environ)
-    said = {one["what"]: (one["ok"], one["said"]) for one in ran.value}
+    said = {one["name"]: (one["ok"], one["detail"]) for one in ran.value}
     for place in ("segment-logs", "segment-stage", "segment-data"):
         assert all(said[f"{verb} {place}"][0] for verb in ("list", "write", "read"))
     assert said["write once"][0]

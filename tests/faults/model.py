@@ -29,7 +29,7 @@ class GiveUp(Enum):
     REMOVES = "removes"
     """Removes the stage if the ledger does not have its commit."""
     LEAVES = "leaves"
-    """Leaves the stage to the next run (`sync.give_up`)."""
+    """Leaves the stage to the next run (`sync.fail_run`)."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Rules:
     """What is modelled."""
 
     order: Order = Order.STAGES_FIRST
-    give_up: GiveUp = GiveUp.LEAVES
+    fail_run: GiveUp = GiveUp.LEAVES
     suspects_living: bool = False
     """Whether a living run may be taken for dead, as after a long pause."""
     loses_answers: bool = False
@@ -131,7 +131,7 @@ def take_step(world: World, number: int, run: Run, rules: Rules) -> Iterator[Wor
     elif run.step == "commit":
         yield from commit(world, number, run, rules)
     elif run.step == "give up":
-        yield from give_up(world, number, rules)
+        yield from fail_run(world, number, rules)
     elif run.step == "publish":
         yield replace(world, published=world.published | {number}).with_run(number, step="clean")
     elif run.step == "clean":
@@ -195,9 +195,9 @@ def commit(world: World, number: int, run: Run, rules: Rules) -> Iterator[World]
         yield world.with_run(number, base=run.base + 1, abandons=run.abandons - {other})
 
 
-def give_up(world: World, number: int, rules: Rules) -> Iterator[World]:
+def fail_run(world: World, number: int, rules: Rules) -> Iterator[World]:
     staged = world.staged
-    if rules.give_up is GiveUp.REMOVES and number not in world.committed:
+    if rules.fail_run is GiveUp.REMOVES and number not in world.committed:
         staged = staged - {number}
     yield replace(world, staged=staged).with_run(number, step="done")
 

@@ -14,7 +14,7 @@ def test_reading_the_ledger_before_the_stages_loses_a_committed_run() -> None:
 
 
 def test_removing_a_stage_while_its_commit_may_still_arrive_loses_it() -> None:
-    world, _ = explore(2, Rules(give_up=GiveUp.REMOVES, loses_answers=True))
+    world, _ = explore(2, Rules(fail_run=GiveUp.REMOVES, loses_answers=True))
     assert world is not None
 
 

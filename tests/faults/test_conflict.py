@@ -196,7 +196,7 @@ def test_a_new_column_of_another_type_conflicts_and_lands_when_run_again(
     one = write(tmp_path / "raw/1.json", event("a", seats="many"))
     two = write(tmp_path / "raw/2.json", event("b", seats=3))
     lost, won = race(tmp_path, [one], [two])
-    assert (won, "made signed_up.seats another type" in lost) == ("finished", True)
+    assert (won, "gave signed_up.seats another type" in lost) == ("finished", True)
     assert lakes.load([one, two], lake).counts.landed == 1
     assert lakes.assert_well(lake).rows == 2
 
@@ -319,7 +319,7 @@ def test_a_run_that_commits_while_another_recovers_keeps_its_files(
     late = [{**event(f"b{n}"), "receivedAt": f"2027-06-01T0{n}:00:00Z"} for n in range(5)]
     two = write(tmp_path / "raw/2.json", *late)
     first = processes.start(load_with, [one], lake, CommitsAndDies(tmp_path))
-    look = plan.staged_runs
+    look = plan.list_staged_runs
 
     def look_while_it_commits(store: Store, folder: str) -> list[str]:
         found = look(store, folder) if when == "after" else []
@@ -329,7 +329,7 @@ def test_a_run_that_commits_while_another_recovers_keeps_its_files(
 
     with processes.ended(first):
         processes.wait_for(tmp_path / "staged")
-        with patch.object(plan, "staged_runs", look_while_it_commits):
+        with patch.object(plan, "list_staged_runs", look_while_it_commits):
             assert lakes.load([two], lake).status == "finished"
     assert lakes.load([one, two], lake).status == "nothing"
     assert lakes.assert_well(lake).rows == 15
@@ -359,7 +359,7 @@ def test_a_run_held_for_dead_cannot_commit(tmp_path: Path, lake: Path) -> None:
     one = write(tmp_path / "raw/1.json", event("a"))
     two = write(tmp_path / "raw/2.json", event("b"))
     other = HoldsForDead([two], lake)
-    with pytest.raises(Conflict, match="held this run for dead and went on without it"):
+    with pytest.raises(Conflict, match="treated this run as dead and abandoned it"):
         lakes.load([one], lake, other)
     assert other.said == ["finished"]
     found = lakes.assert_well(lake)

@@ -132,7 +132,7 @@ def test_tables_under_a_new_name_have_all_their_history(
     load(events(tmp_path / "1.json", "a", range(10)), lake, source="web")
     result = load(events(tmp_path / "2.json", "b", range(5), day=2), lake, source="web", **change)
     assert result.warnings
-    assert "whole history" in result.warnings[0]
+    assert "all their partitions" in result.warnings[0]
     assert count(lake, new) == 15
     entry = json.loads((lake / f"segment-data/catalog/{new.replace('.', '/')}.json").read_bytes())
     assert len(entry["partitions"]) == 15

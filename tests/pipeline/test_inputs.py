@@ -83,7 +83,7 @@ def test_what_is_no_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         listening.bind("socket.jsonl")
         found = lakes.load([raw], tmp_path / "lake").passed_over
     assert found == (
-        f"{raw}/gone.jsonl (a link to nothing)",
+        f"{raw}/gone.jsonl (a broken link)",
         f"{raw}/pipe.jsonl (a pipe)",
         f"{raw}/socket.jsonl (a socket)",
     )
@@ -161,7 +161,7 @@ def test_another_lake_below_the_folder_gives_its_archive_alone(data: Path) -> No
 )
 def test_the_tables_of_the_lake_are_refused(data: Path, given: str) -> None:
     assert data.exists()
-    with pytest.raises(InvalidSettings, match=r"is the lake's own: .* segment-logs"):
+    with pytest.raises(InvalidSettings, match=r"is the lake's own .* segment-logs"):
         lakes.load([given], Path("lake"))
 
 
@@ -399,10 +399,10 @@ def test_memory_is_bounded_while_a_stream_is_copied(tmp_path: Path) -> None:
     writer = threading.Thread(target=pieces.write)
     writer.start()
     code = (
-        "import resource, sys; from eventlake.archive import keep_stream;"
+        "import resource, sys; from eventlake.archive import copy_stream;"
         " from eventlake.stores import Disk;"
         " before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
-        " keep_stream(sys.argv[1], Disk(sys.argv[2]), 'web');"
+        " copy_stream(sys.argv[1], Disk(sys.argv[2]), 'web');"
         " print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
     ran = subprocess.run(

@@ -28,9 +28,9 @@ def test_what_lands_is_what_the_oracle_says(
 ) -> None:
     """Two loads of some files, read by some tasks, with large tables and small ones."""
     dice = random.Random(seed)
-    monkeypatch.setattr(read, "FEW", dice.choice([0, 2000, 20_000, read.FEW]))
-    monkeypatch.setattr(read, "PILE", dice.choice([5000, 50_000, read.PILE]))
-    monkeypatch.setattr(read, "PILES", dice.choice([20_000, read.PILES]))
+    monkeypatch.setattr(read, "SPILL_BYTES", dice.choice([0, 2000, 20_000, read.SPILL_BYTES]))
+    monkeypatch.setattr(read, "PARSE_BYTES", dice.choice([5000, 50_000, read.PARSE_BYTES]))
+    monkeypatch.setattr(read, "HELD_BYTES", dice.choice([20_000, read.HELD_BYTES]))
     monkeypatch.setattr(lakes.Inline, "parallelism", dice.choice([1, 2, 5]))
     case, suppressed = CASES[seed % len(CASES)], frozenset({"u2"}) if seed % 2 else frozenset()
     oracle = Oracle(Settings(suppressed=suppressed, **case))
@@ -67,7 +67,11 @@ def check(lake: Path, oracle: Oracle, partitions: tuple[str, ...]) -> None:
         assert ours == theirs, difference(table, ours, theirs)
 
 
-WAYS = {"one task": (1, read.FEW), "two tasks": (2, 0), "two tasks and a gathering": (2, read.FEW)}
+WAYS = {
+    "one task": (1, read.SPILL_BYTES),
+    "two tasks": (2, 0),
+    "two tasks and a gathering": (2, read.SPILL_BYTES),
+}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -77,7 +81,7 @@ def test_duplicates_tell_of_columns_whichever_way_they_go(
     """Nothing of the second load lands, and its column is made."""
     parallelism, few = WAYS[way]
     monkeypatch.setattr(lakes.Inline, "parallelism", parallelism)
-    monkeypatch.setattr(read, "FEW", few)
+    monkeypatch.setattr(read, "SPILL_BYTES", few)
     settings, lake = source_settings(source="web"), tmp_path / "lake"
     for folder, properties in ((tmp_path / "a", '{"n":1}'), (tmp_path / "b", '{"n":1,"late":2}')):
         folder.mkdir()

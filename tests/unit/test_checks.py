@@ -16,7 +16,7 @@ def test_a_folder_that_is_not_there_stays_so(
         lake = tmp_path / name
         assert main(["check", "--lake", str(lake)]) == 0
         out = capsys.readouterr().out
-        assert f"there is no folder {lake} yet; load and serve make it" in out
+        assert f"no such folder yet: {lake}; load and serve create it" in out
         assert list(tmp_path.iterdir()) == []
 
 
@@ -27,8 +27,8 @@ def test_a_folder_that_cannot_be_made() -> None:
             found = check(root / "lake")
         root.chmod(0o777)
     failed = [one for one in found if not one.ok]
-    assert [one.what for one in failed] == ["access"]
-    assert "it cannot be made: Permission denied" in failed[0].said
+    assert [one.name for one in failed] == ["access"]
+    assert "it cannot be created: Permission denied" in failed[0].detail
 
 
 @pytest.mark.parametrize("lake", ["", "~nobody-at-all", "x" * 300])
@@ -40,5 +40,5 @@ def test_a_lake_that_cannot_be(lake: str, capsys: pytest.CaptureFixture[str]) ->
 def test_a_lake_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "lake").touch()
     failed = [one for one in check(tmp_path / "lake") if not one.ok]
-    assert [one.what for one in failed] == ["access"]
-    assert "it is a file, and a lake is a folder" in failed[0].said
+    assert [one.name for one in failed] == ["access"]
+    assert "it is a file, and a lake is a folder" in failed[0].detail

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from eventlake.model.commit import Counts, TableCommit
     from eventlake.model.schema import Column
     from eventlake.sample import SampleSummary
-    from eventlake.services.adopt import Adopted
+    from eventlake.services.adopt import AdoptionResult
     from eventlake.services.check import Check
     from eventlake.services.load import LoadResult
     from eventlake.services.read import TableInfo
-    from eventlake.services.repair import Repaired
+    from eventlake.services.repair import RepairResult
     from eventlake.verify import TableCheck, Verification
 
 MOST_TABLES = 40
@@ -99,7 +99,7 @@ def listening(ready: "Ready") -> None:
 # An adoption
 
 
-def adopted(found: "Adopted") -> None:
+def adopted(found: "AdoptionResult") -> None:
     """What was taken over, and what the next sync will do."""
     write(f"adopted {len(found.tables)} tables of {found.database} with {found.files:,} files")
     write(f"{found.ids:,} message ids since {found.since} are known")
@@ -114,9 +114,9 @@ def adopted(found: "Adopted") -> None:
 
 def checks(found: "Sequence[Check]") -> None:
     """What was tried, one line each."""
-    width = max(len(one.what) for one in found)
+    width = max(len(one.name) for one in found)
     for one in found:
-        write(f"{'ok  ' if one.ok else 'FAIL'}  {one.what:<{width}}  {one.said}")
+        write(f"{'ok  ' if one.ok else 'FAIL'}  {one.name:<{width}}  {one.detail}")
     failed = sum(not one.ok for one in found)
     write(f"{failed} of {len(found)} failed" if failed else f"all {len(found)} well")
 
@@ -255,7 +255,7 @@ def verification(found: "Verification") -> None:
     )
 
 
-def repaired(done: "Sequence[Repaired]") -> None:
+def repaired(done: "Sequence[RepairResult]") -> None:
     """What a repair did for each source."""
     for one in done:
         for verb, names in (("registered", one.registered), ("dropped", one.dropped)):

@@ -1,4 +1,4 @@
-"""Everything that a run will ask of a lake, tried for real: one line each, with what to mend."""
+"""Check a lake: try every operation of a run, and explain how to fix what fails."""
 
 import secrets
 from collections.abc import Callable
@@ -20,51 +20,51 @@ from eventlake.ports import Catalog
 from eventlake.runners.java import check_java
 from eventlake.stores import Disk, Store
 
-PLACES = (LOGS, STAGE, "segment-data")
+FOLDERS = (LOGS, STAGE, "segment-data")
 
 
 class Check(Value):
-    """One thing that was tried."""
+    """An operation that was tried."""
 
-    what: str
+    name: str
     ok: bool
-    said: str
-    """What was found; where it failed, what was wrong and what to do."""
+    detail: str
+    """The outcome; of a failure, what is wrong and how to fix it."""
 
 
 def check(lake: str | Path | LakeSettings) -> list[Check]:
-    """Try all that a run does; where one thing fails, what needs it is left out."""
+    """Try all operations of a run, without those that depend on a failed one."""
     probe = Probe(lake)
-    ready = probe.tried("settings", probe.read_settings) and probe.tried("access", probe.open)
+    ready = probe.attempt("settings", probe.read_settings) and probe.attempt("access", probe.open)
     if ready and not probe.is_missing:
-        for place in PLACES:
-            probe.try_place(place)
+        for folder in FOLDERS:
+            probe.try_folder(folder)
         probe.try_catalog()
         probe.try_cluster()
-    probe.tried("java", _java)
-    return probe.done
+    probe.attempt("java", _try_java)
+    return probe.checks
 
 
-def _java() -> str:
+def _try_java() -> str:
     check_java()
-    return "runs Spark here"
+    return "can run Spark"
 
 
 @dataclass
 class Probe:
-    """Objects and a table of its own, which it makes, changes and removes."""
+    """Creates, changes and removes objects and a table of its own, and collects the checks."""
 
     lake: str | Path | LakeSettings
-    mark: str = field(default_factory=lambda: f"check-{secrets.token_hex(6)}")
-    done: list[Check] = field(default_factory=list)
+    probe_name: str = field(default_factory=lambda: f"check-{secrets.token_hex(6)}")
+    checks: list[Check] = field(default_factory=list)
 
-    def tried(self, what: str, how: Callable[[], str]) -> bool:
-        """Try one thing, which answers what was found."""
+    def attempt(self, name: str, operation: Callable[[], str]) -> bool:
+        """Try an operation, which returns what to print, and add a check; return its success."""
         try:
-            self.done.append(Check(what=what, ok=True, said=how()))
+            self.checks.append(Check(name=name, ok=True, detail=operation()))
         except EventLakeError as problem:
-            self.done.append(Check(what=what, ok=False, said=f"{problem} ({problem.code})"))
-        return self.done[-1].ok
+            self.checks.append(Check(name=name, ok=False, detail=f"{problem} ({problem.code})"))
+        return self.checks[-1].ok
 
     @cached_property
     def settings(self) -> LakeSettings:
@@ -79,110 +79,112 @@ class Probe:
         return open_parts(self.settings).catalog
 
     def read_settings(self) -> str:
-        return f"a lake of the kind {type(self.settings).__name__.removesuffix('Settings').lower()}"
+        return f"lake type: {type(self.settings).__name__.removesuffix('Settings').lower()}"
 
     @property
     def is_missing(self) -> bool:
-        """Whether the lake is a folder that nobody has made yet."""
+        """Whether the lake is a folder that does not exist yet."""
         return isinstance(self.store, Disk) and not Path(self.store.root).exists()
 
-    def _make_folder(self) -> str:
-        """Make a folder where the lake's would be made, and remove it: nothing stays behind."""
+    def _try_creating_folder(self) -> str:
+        """Create and remove a folder where the lake's folder would be."""
         root = Path(self.store.root)
         parent = next(folder for folder in root.parents if folder.exists())
         try:
-            (parent / self.mark).mkdir()
-            (parent / self.mark).rmdir()
+            (parent / self.probe_name).mkdir()
+            (parent / self.probe_name).rmdir()
         except OSError as problem:
             raise InsufficientPermissions(
-                f"there is no folder {root}, and it cannot be made: {problem.strerror} ({parent})"
+                f"no such folder: {root}, and it cannot be created: {problem.strerror} ({parent})"
             ) from problem
-        return f"there is no folder {root} yet; load and serve make it"
+        return f"no such folder yet: {root}; load and serve create it"
 
     def open(self) -> str:
-        """Credentials and bucket; what may not be done there shows later, one by one."""
+        """Try credentials and bucket; missing permissions show in the later checks."""
         if self.is_missing:
-            return self._make_folder()
+            return self._try_creating_folder()
         with suppress(InsufficientPermissions):
-            self.store.names(f"{STAGE}/{self.mark}")
+            self.store.names(f"{STAGE}/{self.probe_name}")
         return self.store.root
 
-    def try_place(self, place: str) -> None:
-        path = f"{place}/{self.mark}/probe"
-        self.tried(f"list {place}", partial(self._list, place))
-        if not self.tried(f"write {place}", partial(self._write, path)):
+    def try_folder(self, folder: str) -> None:
+        path = f"{folder}/{self.probe_name}/probe"
+        self.attempt(f"list {folder}", partial(self._list, folder))
+        if not self.attempt(f"write {folder}", partial(self._write, path)):
             return
-        self.tried(f"read {place}", partial(self._read, path))
-        if place == STAGE:
-            self.tried("write once", partial(self._write_once, path))
-            self.tried("publish", partial(self._publish, path, f"segment-data/{self.mark}/probe"))
-        self.tried(f"delete {place}", partial(self._delete, path))
+        self.attempt(f"read {folder}", partial(self._read, path))
+        if folder == STAGE:
+            self.attempt("write once", partial(self._write_once, path))
+            self.attempt(
+                "publish", partial(self._publish, path, f"segment-data/{self.probe_name}/probe")
+            )
+        self.attempt(f"delete {folder}", partial(self._delete, path))
 
-    def _list(self, place: str) -> str:
-        self.store.names(f"{place}/{self.mark}")
-        return "may be listed"
+    def _list(self, folder: str) -> str:
+        self.store.names(f"{folder}/{self.probe_name}")
+        return "can list objects"
 
     def _write(self, path: str) -> str:
         self.store.write(path, b"probe")
-        return "takes objects"
+        return "can write objects"
 
     def _read(self, path: str) -> str:
         if self.store.read(path) != b"probe":
-            raise InvalidSettings(f"{path} is not what was written there a moment ago")
-        return "gives them back"
+            raise InvalidSettings(f"{path} does not have the content that was just written")
+        return "can read objects"
 
     def _write_once(self, path: str) -> str:
-        """The ledger stands on it: of two runs that commit at once, one must be told no."""
+        """Commits rely on this: of two that get the same sequence, one must fail."""
         if self.store.create(path, b"again"):
             raise InvalidSettings(
-                f"{self.store.root} overwrites where it is asked not to: it takes a store that "
-                "knows conditional writes (If-None-Match), or two runs may both land"
+                f"{self.store.root} ignores conditional writes (If-None-Match), so two runs could "
+                "both land the same events: use a store that supports them"
             )
-        return "an object that is there is not overwritten"
+        return "does not overwrite existing objects"
 
     def _publish(self, staged: str, final: str) -> str:
         self.store.publish(staged, final)
-        return "staged objects reach their place"
+        return "can publish staged objects"
 
     def _delete(self, path: str) -> str:
         self.store.delete([path])
         if self.store.exists(path):
-            raise InvalidSettings(f"{path} is still there after it was deleted")
+            raise InvalidSettings(f"{path} still exists after it was deleted")
         self.store.prune(path.rpartition("/")[0])
-        return "lets them go"
+        return "can delete objects"
 
     @cached_property
     def table(self) -> CatalogTable:
         return CatalogTable(
             database=report.DATABASE,
-            name=self.mark.replace("-", "_"),
+            name=self.probe_name.replace("-", "_"),
             source="",
-            location=f"{STAGE}/{self.mark}",
+            location=f"{STAGE}/{self.probe_name}",
             columns=(Column(name="id", type=Type.STRING),),
             partition_columns=("day",),
         )
 
     def try_catalog(self) -> None:
-        if self.tried(f"database {report.DATABASE}", self._database) and self.tried(
-            "make a table", self._create
+        if self.attempt(f"database {report.DATABASE}", self._database) and self.attempt(
+            "create a table", self._create
         ):
-            self.tried("add a column", self._add_column)
-            self.tried("add a partition", self._add_partition)
-            self.tried("remove a table", self._drop)
+            self.attempt("add a column", self._add_column)
+            self.attempt("add a partition", self._add_partition)
+            self.attempt("drop a table", self._drop)
 
     def try_cluster(self) -> None:
-        """Each step of it needs the one before."""
-        for what, how in cluster_steps(self.settings):
-            if not self.tried(what, how):
+        """Try the steps of using the cluster, up to the first that fails."""
+        for name, operation in cluster_steps(self.settings):
+            if not self.attempt(name, operation):
                 return
 
     def _database(self) -> str:
         self.catalog.database(report.DATABASE)
-        return "is there"
+        return "exists"
 
     def _create(self) -> str:
         self.catalog.create(self.table)
-        return "made"
+        return "created"
 
     def _add_column(self) -> str:
         self.catalog.add_columns(self.table, [Column(name="name", type=Type.STRING)])
@@ -195,5 +197,5 @@ class Probe:
     def _drop(self) -> str:
         self.catalog.drop(self.table)
         if self.catalog.table(self.table.database, self.table.name) is not None:
-            raise InvalidSettings(f"{self.table.name} is still in the catalog after it was removed")
-        return "removed"
+            raise InvalidSettings(f"{self.table.name} is still in the catalog after it was dropped")
+        return "dropped"

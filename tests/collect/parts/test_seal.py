@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlake.archive import find
+from eventlake.archive import find_inputs
 from eventlake.collect.seal import Sealer, seal
 from eventlake.collect.spool import Segment
 from eventlake.errors import Unavailable
@@ -51,7 +51,7 @@ def test_a_crash_in_the_middle_leaves_nothing_that_a_load_takes(
     flaky, one = Flaky(store.root, [None]), segment(tmp_path)
     with pytest.raises(Unavailable):
         seal(one, flaky, "logs/day/x.gz")
-    assert not find([store.root]).inputs
+    assert not find_inputs([store.root]).inputs
     assert one.path.exists()
     seal(one, flaky, "logs/day/x.gz")
     assert [found.path for found in store.objects("logs")] == ["logs/day/x.gz"]

@@ -78,7 +78,7 @@ def test_what_tasks_have_few_of_becomes_one_chunk_of_each_table(job: ReadJob) ->
 def test_what_they_have_enough_of_they_read_themselves(
     job: ReadJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read, "FEW", 2000)
+    monkeypatch.setattr(read, "SPILL_BYTES", 2000)
     read_first, gathered = run(job)
     assert rows(read_first).keys() == {"common"}
     assert rows(gathered).keys() == {"rare_0", "rare_1"}
@@ -97,7 +97,7 @@ def test_a_large_chunk_is_cut_by_partition(job: ReadJob, monkeypatch: pytest.Mon
     alone = replace(job, groups=(range(FILES),))
     whole = sum(chunk.memory for chunk in run(alone)[0][0].chunks if chunk.table == "common")
     for split, wanted_chunks in ((whole, 1), (whole - 1, 3)):
-        monkeypatch.setattr(chunks, "SPLIT", split)
+        monkeypatch.setattr(chunks, "SPLIT_BYTES", split)
         read_first, _ = run(alone)
         found = [one for one in read_first[0].chunks if one.table == "common"]
         assert len(found) == wanted_chunks
@@ -113,9 +113,9 @@ def test_a_task_that_is_alone_leaves_nothing(job: ReadJob) -> None:
 
 
 def test_a_task_that_is_tried_again_tells_the_same(job: ReadJob) -> None:
-    """In the same worker: what its first attempt told went nowhere."""
+    """In the same worker: what its first attempt reported went nowhere."""
     alone = replace(job, groups=(range(FILES),))
-    first, second = (decode(read_task(alone, 0)).seen for _ in range(2))
+    first, second = (decode(read_task(alone, 0)).observations for _ in range(2))
     assert "text" in {one.column for one in first["common"]}
     assert first == second
 
@@ -139,8 +139,8 @@ def test_a_line_that_nests_too_deep_is_rejected_when_it_is_gathered(job: ReadJob
 def test_many_spills_of_a_table_are_gathered_in_parts(
     job: ReadJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read, "PILE", 15_000)
-    monkeypatch.setattr(read, "FEW", 100_000)
+    monkeypatch.setattr(read, "PARSE_BYTES", 15_000)
+    monkeypatch.setattr(read, "SPILL_BYTES", 100_000)
     _, gathered = run(job)
     assert rows(gathered) == wanted()
     assert [chunk.table for result in gathered for chunk in result.chunks].count("common") > 1
