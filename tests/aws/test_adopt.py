@@ -48,7 +48,7 @@ def adopted(lake: SegmentLake, **changes: Any) -> Any:
 
 
 def synced(lake: SegmentLake) -> Any:
-    with patch.object(eventlake.services.load, "LocalRunner", lakes.Inline):
+    with patch.object(eventlake.services.load, "LocalRunner", lakes.InlineRunner):
         return sync("ios-prod", lake=lake.aws.settings())
 
 

@@ -97,7 +97,7 @@ every_use = pytest.mark.parametrize("use", USES.values(), ids=USES)
 
 def sync(lake: Path) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eventlake.services.load.LocalRunner", lakes.Inline)
+        patch.setattr("eventlake.services.load.LocalRunner", lakes.InlineRunner)
         return lakes.eventlake.services.load.sync("web", lake=lake)
 
 

@@ -64,7 +64,7 @@ def sample(out: Path, *options: str) -> Ran:
 def without_spark(tmp_path: Path, *arguments: object) -> Ran:
     """The command as it is, but that its tasks run in its own process."""
     told = tmp_path / "told"
-    return lakes.ran(lakes.command_without_spark(*arguments, told=told), told)
+    return lakes.read_output(lakes.command_without_spark(*arguments, output=told), told)
 
 
 # From a sample to a verified lake

@@ -29,15 +29,15 @@ def check_failed(lake: Path) -> dict[str, Any]:
     assert not [*lake.glob("segment-stage/*")]
     assert lakes.read_commits(lake) == []
     [report] = lake.glob("segment-data/reports/*/*/*/report.json")
-    told: dict[str, Any] = json.loads(report.read_text())
-    assert told["status"] == "failed"
-    return told
+    line: dict[str, Any] = json.loads(report.read_text())
+    assert line["status"] == "failed"
+    return line
 
 
 # Spark is lost
 
 
-class LostSpark(lakes.Inline):
+class LostSpark(lakes.InlineRunner):
     """Its JVM is gone when the second stage asks it for work."""
 
     asked = 0
@@ -70,11 +70,11 @@ class KillsTheJvm:
                         child.wait(10)
 
 
-def load_without_a_jvm(files: list[Path], lake: Path, told: Path) -> None:
+def load_without_a_jvm(files: list[Path], lake: Path, output: Path) -> None:
     try:
-        lakes.load(files, lake, KillsTheJvm("write"), runner=lakes.Real)
+        lakes.load(files, lake, KillsTheJvm("write"), runner=lakes.SparkRunner)
     except EventLakeError as problem:
-        told.write_text(f"{type(problem).__name__}: {problem}")
+        output.write_text(f"{type(problem).__name__}: {problem}")
 
 
 @pytest.mark.spark
@@ -82,10 +82,10 @@ def test_a_jvm_that_is_killed_is_an_error_that_names_the_log(
     files: list[Path], tmp_path: Path
 ) -> None:
     """As the kernel does when memory runs out."""
-    lake, told = tmp_path / "lake", tmp_path / "told"
-    assert processes.finish(processes.start(load_without_a_jvm, files, lake, told)) == 0
-    assert told.read_text().partition(":")[0] in ("Internal", "Unavailable")
-    assert f"eventlake-logs-{os.geteuid()}/spark-" in told.read_text()
+    lake, output = tmp_path / "lake", tmp_path / "output"
+    assert processes.finish(processes.start(load_without_a_jvm, files, lake, output)) == 0
+    assert output.read_text().partition(":")[0] in ("Internal", "Unavailable")
+    assert f"eventlake-logs-{os.geteuid()}/spark-" in output.read_text()
     check_failed(lake)
 
 
@@ -108,7 +108,7 @@ def test_an_interrupted_run_leaves_a_report(files: list[Path], tmp_path: Path) -
         lakes.load(files, tmp_path, Interrupts("write"))
     check_failed(tmp_path)
     assert lakes.load(files, tmp_path).status == "finished"
-    assert lakes.assert_well(tmp_path).rows == 240
+    assert lakes.assert_complete(tmp_path).rows == 240
 
 
 @pytest.mark.parametrize("stage", ["publish", "register", "report", "clean"])
@@ -119,7 +119,7 @@ def test_a_run_interrupted_after_its_commit_is_carried_out_by_the_next(
     with pytest.raises(KeyboardInterrupt):
         lakes.load(files[:2], tmp_path, Interrupts(stage))
     assert lakes.load(files, tmp_path).status == "finished"
-    assert lakes.assert_well(tmp_path).rows == 240
+    assert lakes.assert_complete(tmp_path).rows == 240
 
 
 @dataclass
@@ -148,7 +148,7 @@ def test_a_commit_whose_answer_is_lost_stands(
         lakes.load(files[:2], tmp_path)
     assert len(lakes.read_commits(tmp_path)) == 1
     lakes.load(files, tmp_path)
-    assert lakes.assert_well(tmp_path).rows == 240
+    assert lakes.assert_complete(tmp_path).rows == 240
 
 
 @pytest.mark.spark
@@ -192,7 +192,7 @@ def test_a_partial_run_is_completed_by_the_next_in_the_same_process(
     assert (tmp_path / result.report).exists()
     shutil.rmtree(path)
     assert lakes.load(files, tmp_path).status == "finished"
-    assert lakes.assert_well(tmp_path).rows == 240
+    assert lakes.assert_complete(tmp_path).rows == 240
 
 
 def test_a_table_that_stays_blocked_does_not_stop_later_runs(
@@ -203,6 +203,6 @@ def test_a_table_that_stays_blocked_does_not_stop_later_runs(
     assert lakes.load(files, tmp_path).status == "partial"
     shutil.rmtree(path)
     assert lakes.load(files, tmp_path).status == "nothing"
-    found = lakes.assert_well(tmp_path)
+    found = lakes.assert_complete(tmp_path)
     assert found.rows == 240
     assert {line["status"] for report in found.reports for line in report} == {"finished"}

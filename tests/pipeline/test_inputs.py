@@ -38,7 +38,7 @@ def lines(count: int, prefix: str = "m") -> bytes:
 
 def sync(lake: Path, source: str = "web") -> LoadResult:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eventlake.services.load, "LocalRunner", lakes.Inline)
+        patch.setattr(eventlake.services.load, "LocalRunner", lakes.InlineRunner)
         return eventlake.services.load.sync(source, lake=lake)
 
 
@@ -271,8 +271,9 @@ def test_a_stream_that_is_empty_is_a_failure(tmp_path: Path, piped: Piped) -> No
 
 
 COMMAND = (
-    "import sys, eventlake.services.load, eventlake.cli.main as m; from tests.lakes import Inline;"
-    " eventlake.services.load.LocalRunner = Inline; sys.exit(m.main())"
+    "import sys, eventlake.services.load, eventlake.cli.main as m;"
+    " from tests.lakes import InlineRunner;"
+    " eventlake.services.load.LocalRunner = InlineRunner; sys.exit(m.main())"
 )
 
 
@@ -361,7 +362,7 @@ def test_a_stream_whose_load_was_killed_lands_once(
     if next_run == "sync" and stage != "archive":
         sync(lake)
     lakes.load([piped(lines(4) + b"bad\n")], lake)
-    found = lakes.assert_well(lake)
+    found = lakes.assert_complete(lake)
     assert (found.rows, found.quarantine.total()) == (4, 1)
 
 
@@ -376,7 +377,7 @@ def test_a_copy_that_a_sync_landed_first_is_not_loaded_again(tmp_path: Path) -> 
     assert sync(lake).counts.landed == 4
     again = lakes.load([raw], lake, keep_raw=True)
     assert (again.status, again.already_loaded) == ("nothing", 1)
-    found = lakes.assert_well(lake)
+    found = lakes.assert_complete(lake)
     assert (found.rows, found.quarantine.total()) == (4, 1)
 
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 import zstandard
 from tests import adversary, lakes, oracle, processes
-from tests.lakes import Picture
+from tests.lakes import LakeContents
 
 pytestmark = pytest.mark.spark
 
@@ -71,15 +71,15 @@ def write(path: Path, lines: list[bytes]) -> Path:
 def load_each(archives: dict[str, list[Path]], folder: Path, master: str) -> None:
     """A lake for each way to file the lines, all on one master."""
     for name, files in archives.items():
-        lakes.load(files, folder / name, runner=lakes.Real, master=master)
+        lakes.load(files, folder / name, runner=lakes.SparkRunner, master=master)
 
 
-def reasons(found: Picture) -> list[tuple[object, ...]]:
+def reasons(found: LakeContents) -> list[tuple[object, ...]]:
     """The quarantine without places; what damage looks like may depend on them."""
     return sorted((reason, raw) for (reason, _, raw, _, _) in found.quarantine.elements())
 
 
-def check_same(found: Picture, wanted: Picture) -> None:
+def check_same(found: LakeContents, wanted: LakeContents) -> None:
     lakes.assert_same(found, wanted, SAME)
     assert reasons(found) == reasons(wanted)
 
@@ -90,11 +90,13 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
 
 
 @pytest.fixture(scope="module")
-def wanted(archives: dict[str, list[Path]], tmp_path_factory: pytest.TempPathFactory) -> Picture:
+def wanted(
+    archives: dict[str, list[Path]], tmp_path_factory: pytest.TempPathFactory
+) -> LakeContents:
     """One file, read by one process, without Spark."""
     lake = tmp_path_factory.mktemp("wanted")
     lakes.load(archives["one"], lake)
-    return lakes.assert_well(lake)
+    return lakes.assert_complete(lake)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_order_and_parallelism_do_not_matter(
     master: str,
     names: tuple[str, ...],
     archives: dict[str, list[Path]],
-    wanted: Picture,
+    wanted: LakeContents,
     tmp_path: Path,
     subtests: pytest.Subtests,
 ) -> None:
@@ -112,10 +114,10 @@ def test_order_and_parallelism_do_not_matter(
     assert processes.finish(processes.start(load_each, chosen, tmp_path, master)) == 0
     for name in chosen:
         with subtests.test(name=name):
-            check_same(lakes.picture(tmp_path / name), wanted)
+            check_same(lakes.read_contents(tmp_path / name), wanted)
 
 
-def test_enough_comes_through(wanted: Picture) -> None:
+def test_enough_comes_through(wanted: LakeContents) -> None:
     assert wanted.rows > 700
     assert len(wanted.tables) > 30
     assert len(reasons(wanted)) > 40

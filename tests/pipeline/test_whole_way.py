@@ -31,7 +31,7 @@ def test_what_lands_is_what_the_oracle_says(
     monkeypatch.setattr(read, "SPILL_BYTES", dice.choice([0, 2000, 20_000, read.SPILL_BYTES]))
     monkeypatch.setattr(read, "PARSE_BYTES", dice.choice([5000, 50_000, read.PARSE_BYTES]))
     monkeypatch.setattr(read, "HELD_BYTES", dice.choice([20_000, read.HELD_BYTES]))
-    monkeypatch.setattr(lakes.Inline, "parallelism", dice.choice([1, 2, 5]))
+    monkeypatch.setattr(lakes.InlineRunner, "parallelism", dice.choice([1, 2, 5]))
     case, suppressed = CASES[seed % len(CASES)], frozenset({"u2"}) if seed % 2 else frozenset()
     oracle = Oracle(Settings(suppressed=suppressed, **case))
     settings = source_settings(source="web", **case)
@@ -53,7 +53,7 @@ def test_what_lands_is_what_the_oracle_says(
 
 
 def check(lake: Path, oracle: Oracle, partitions: tuple[str, ...]) -> None:
-    found = lakes.picture(lake)
+    found = lakes.read_contents(lake)
     assert found.problems == ()
     assert found.strays == []
     assert found.catalog.keys() == oracle.tables.keys()
@@ -80,7 +80,7 @@ def test_duplicates_tell_of_columns_whichever_way_they_go(
 ) -> None:
     """Nothing of the second load lands, and its column is made."""
     parallelism, few = WAYS[way]
-    monkeypatch.setattr(lakes.Inline, "parallelism", parallelism)
+    monkeypatch.setattr(lakes.InlineRunner, "parallelism", parallelism)
     monkeypatch.setattr(read, "SPILL_BYTES", few)
     settings, lake = source_settings(source="web"), tmp_path / "lake"
     for folder, properties in ((tmp_path / "a", '{"n":1}'), (tmp_path / "b", '{"n":1,"late":2}')):
@@ -94,7 +94,7 @@ def test_duplicates_tell_of_columns_whichever_way_they_go(
             (folder / f"{file}.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
         done = lakes.load([folder], lake, settings=settings)
     assert (done.counts.landed, done.counts.duplicates) == (0, 10)
-    found = lakes.assert_well(lake)
+    found = lakes.assert_complete(lake)
     assert found.rows == 10
     columns, *_ = found.catalog["e"]
     assert "late" in {column["name"] for column in columns}

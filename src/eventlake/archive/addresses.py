@@ -70,10 +70,7 @@ def readable(uri: str) -> str:
 
 
 def open_input(uri: str, stores: InputStores = NO_STORES) -> Iterator[bytes]:
-    """Read an input's bytes as stored, in pieces.
-
-    Raises `InsufficientPermissions` or, if it was deleted, `InvalidSettings`.
-    """
+    """Read an input's bytes as stored, in pieces; raises `InvalidSettings` if it was deleted."""
     uri = absolute(uri, stores)
     if is_address(uri):
         root = bucket_address(uri)

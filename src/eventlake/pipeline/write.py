@@ -52,10 +52,7 @@ all columns would be a seventh of such a file."""
 
 @dataclass(frozen=True)
 class WriteUnit:
-    """Rows of one table, received in [since, until), that one task writes.
-
-    A unit that is one partition becomes one file; a larger one, one file per partition.
-    """
+    """Rows of one table, received in [since, until), that one task writes, a file per partition."""
 
     change: SchemaChange
     since: int
@@ -261,10 +258,7 @@ def _decode_chunk(chunk: ChunkMeta, in_slice: Slice, data: pa.Buffer) -> Part | 
 
 
 class _FileWriter:
-    """Writes rows, given in order of receipt, to a file per unit and partition.
-
-    Each slice becomes a row group.
-    """
+    """Writes rows, in order of receipt, to a file per unit and partition, a row group per slice."""
 
     def __init__(self, job: WriteJob, queue: UploadQueue) -> None:
         self._job, self._queue = job, queue

@@ -202,9 +202,7 @@ def _adopt_tables(adoption: Adoption) -> AdoptionResult:
     logs = _find_earlier_logs(adoption, since)
     run_id = f"{time.time_ns():019d}"
     ids_since = since - timedelta(days=adoption.settings.dedup_days)
-    recent = [
-        path for paths in files.values() for path in paths if _partition_day(path) >= ids_since
-    ]
+    recent = [path for path in paths if _partition_day(path) >= ids_since]
     with Stage(adoption.store, adoption.ledger.folder, run_id):
         ids = _write_index(adoption, run_id, recent)
         commit = Commit(
