@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 import zstandard
-from eventlake.api import open_lake
 
+from eventlake.services.read import open_lake
 from eventlake.verify.lines import read_lines
 
 WORKER_MB = 1500

@@ -1,4 +1,4 @@
-"""Runs that are killed, and the lakes that the next run must make of what they leave."""
+"""Killed runs, and the lakes that the next run must make of their remains."""
 
 import os
 import signal
@@ -44,7 +44,7 @@ def run(work: Any, *given: Any) -> int:
 
 
 def is_object(path: str) -> bool:
-    """Whether a listing of the lake's data shows it; half of one, `name#1`, it does not."""
+    """Whether a listing of the lake's data shows a path; incomplete files, `name#1`, are hidden."""
     return path.startswith("segment-data") and "#" not in path
 
 
@@ -85,7 +85,7 @@ def ends_of_stages(steps: list[tuple[str, int]]) -> Iterator[tuple[int, tuple[st
             yield number, step
 
 
-# Kills at moments that nobody chose
+# Kills at random times
 
 
 def check_random_kills(
@@ -95,7 +95,7 @@ def check_random_kills(
     times: int,
     env: Mapping[str, str] = os.environ,
 ) -> None:
-    """The command is killed again and again on one lake; `named` is what it calls the lake."""
+    """Kill the command repeatedly on one lake; `named` is its --lake argument."""
     files = lakes.small_sample(folder / "raw", events=2400, hours=times + 2)
     random = Random(20261101)
     given = ("--source", "web", "--lake", named, "--master", "local[2]")
@@ -111,7 +111,7 @@ def check_random_kills(
 
 
 def kill_after(seconds: float, process: "subprocess.Popen[str]") -> None:
-    """Kill the process group, unless it has ended well."""
+    """Kill the process group, unless it has succeeded."""
     try:
         process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -122,7 +122,7 @@ def kill_after(seconds: float, process: "subprocess.Popen[str]") -> None:
 
 
 def check_against_one_never_killed(files: list[Path], lake: Place, alone: Path) -> None:
-    """The same files in the same portions; which these were, the moments have decided."""
+    """Load the same files in the same portions as the killed runs did."""
     by_uri = {file.as_uri(): file for file in files}
     for commit in lakes.read_commits(lake):
         lakes.load([by_uri[one["uri"]] for one in commit["inputs"]], alone)

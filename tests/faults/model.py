@@ -1,4 +1,4 @@
-"""A small model of plan, commit, publish and recovery, small enough to try every interleaving.
+"""A model of plan, commit, publish and recovery, small enough to try every interleaving.
 
 Several runs of one source share a ledger and stages. Each takes one step at a time, and may die
 between any two. A step is what the code does without another process being able to come between:
@@ -15,12 +15,12 @@ NOBODY = frozenset[int]()
 
 
 class Order(Enum):
-    """In which order recovery looks at the ledger and at the stages."""
+    """The order in which recovery reads the ledger and the stages."""
 
     LEDGER_FIRST = "ledger first"
-    """Read the ledger, look who is dead, read the ledger again for the plan."""
+    """Read the ledger, find dead runs, read the ledger again for the plan."""
     STAGES_FIRST = "stages first"
-    """Look who is dead, then read the ledger once, for recovery and plan (`plan.recover`)."""
+    """Find dead runs, then read the ledger once, for recovery and plan (`plan.recover`)."""
 
 
 class GiveUp(Enum):
@@ -39,28 +39,28 @@ class Rules:
     order: Order = Order.STAGES_FIRST
     fail_run: GiveUp = GiveUp.LEAVES
     suspects_living: bool = False
-    """Whether a living run may be taken for dead, as after a long pause."""
+    """Whether a living run may seem dead, as after a long pause."""
     loses_answers: bool = False
     """Whether a commit's put may be applied after its process stopped waiting for the answer."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One process and what it has seen."""
+    """One process and what it knows."""
 
     step: str = "begin"
     alive: bool = True
     dead: frozenset[int] = NOBODY
-    """Runs that it took for dead."""
+    """Runs that seemed dead to it."""
     committed: frozenset[int] = NOBODY
-    """Runs whose commits it had seen when it looked at the ledger for recovery."""
+    """Runs whose commits it saw when it read the ledger for recovery."""
     base: int = 0
     abandons: frozenset[int] = NOBODY
 
 
 @dataclass(frozen=True)
 class World:
-    """Everything that the processes share, and the processes."""
+    """The shared state, and the processes."""
 
     runs: tuple[Run, ...]
     ledger: tuple[tuple[int, frozenset[int]], ...] = ()
@@ -189,7 +189,7 @@ def commit(world: World, number: int, run: Run, rules: Rules) -> Iterator[World]
             yield waiting.with_run(number, step="give up")
         return
     other, abandons = world.ledger[run.base]
-    if number in abandons:  # a conflict, for sure: nothing of this run will ever be committed
+    if number in abandons:  # a definite conflict: this run never commits
         yield replace(world, staged=world.staged - {number}).with_run(number, step="done")
     else:
         yield world.with_run(number, base=run.base + 1, abandons=run.abandons - {other})

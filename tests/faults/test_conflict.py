@@ -46,7 +46,7 @@ def write(path: Path, *events: dict[str, Any]) -> Path:
 
 
 def crowd(path: Path, who: str) -> Path:
-    """Events of three tables in two hours, and a line that is none."""
+    """Events of three tables in two hours, and an invalid line."""
     events = [
         event(f"{who}{n}", f"Thing {n % 3}", n % 2, seats=n, price=n + 0.5, **{who: True})
         for n in range(30)
@@ -55,7 +55,7 @@ def crowd(path: Path, who: str) -> Path:
 
 
 def outcome(work: Callable[[], LoadResult], output: Path) -> None:
-    """What a load says of itself, in a file."""
+    """Write the status or the error of a load to a file."""
     try:
         output.write_text(work().status)
     except Conflict as problem:
@@ -71,7 +71,7 @@ def load_and_tell(
 def race(
     tmp_path: Path, one: list[Path], two: list[Path], runner: type = lakes.InlineRunner
 ) -> list[str]:
-    """Two loads that are both planned and staged before either commits; what each says."""
+    """Run two loads that are both staged before either commits; return what each wrote."""
     meeting = tmp_path / "meeting"
     meeting.mkdir()
     started = [
@@ -168,7 +168,7 @@ def test_different_files_both_land(tmp_path: Path, lake: Path) -> None:
 
 
 def names(found: lakes.LakeContents) -> dict[str, Any]:
-    """Columns with their types in no order, and partitions: what two runs and one agree in."""
+    """Columns, types and partitions regardless of order."""
     return {
         table: (sorted(tuple(c.items()) for c in columns), partitions)
         for table, (columns, _, partitions, _) in found.catalog.items()
@@ -202,7 +202,7 @@ def test_a_new_column_of_another_type_conflicts_and_lands_when_run_again(
 
 
 def test_a_table_of_which_the_other_landed_nothing_is_new(tmp_path: Path, lake: Path) -> None:
-    """The other saw the table's name too, but all its events were suppressed."""
+    """The other run had events of the table too, but all were suppressed."""
     one = write(tmp_path / "raw/1.json", {**event("a"), "userId": "u1"}, event("b", "Other"))
     two = write(tmp_path / "raw/2.json", event("c", seats=3))
     meet = Meet(tmp_path, "staged", ("go",))
@@ -219,7 +219,7 @@ def test_a_table_of_which_the_other_landed_nothing_is_new(tmp_path: Path, lake: 
 
 @dataclass
 class PublishesLate:
-    """At one run's commit another commits and stops; its files move while they are looked for."""
+    """At one run's commit, another commits and stops; its files are moved while they are read."""
 
     file: Path
     lake: Path
@@ -267,7 +267,7 @@ def test_an_index_that_moves_while_it_is_looked_for_is_found(tmp_path: Path, lak
 
 
 def test_many_at_once(tmp_path: Path, lake: Path) -> None:
-    """Each of six processes lands its own file, into tables that all of them make."""
+    """Six processes each land a file, into tables that all of them create."""
     tags = tuple(f"p{n}" for n in range(6))
     files = [crowd(tmp_path / f"raw/{tag}.json", tag) for tag in tags]
     started = [
@@ -288,12 +288,12 @@ def test_many_at_once(tmp_path: Path, lake: Path) -> None:
     assert names(found) == names(alone)
 
 
-# Recovery beside a run that commits
+# Recovery while another run commits
 
 
 @dataclass
 class CommitsAndDies:
-    """Waits before its commit until it is let on, and is killed right after it."""
+    """Waits before its commit for a signal, and is killed right after it."""
 
     folder: Path
 
@@ -335,12 +335,12 @@ def test_a_run_that_commits_while_another_recovers_keeps_its_files(
     assert lakes.assert_complete(lake).rows == 15
 
 
-# Runs that are held for dead
+# Runs that are treated as dead
 
 
 @dataclass
 class HoldsForDead:
-    """At one run's commit, another load goes through that takes it for dead."""
+    """At one run's commit, another load runs that treats it as dead."""
 
     files: list[Path]
     lake: Path
@@ -370,7 +370,7 @@ def test_a_run_held_for_dead_cannot_commit(tmp_path: Path, lake: Path) -> None:
 
 @dataclass
 class ComesBack:
-    """A run held for dead at another's plan commits before the other does, then is slow."""
+    """A run that another treats as dead commits first, and is slow then."""
 
     slow: Path
     lake: Path
@@ -422,7 +422,7 @@ def test_a_run_held_for_dead_that_commits_first_keeps_its_files(tmp_path: Path, 
 
 
 def test_a_stage_that_has_no_lease_yet_is_not_dead(tmp_path: Path) -> None:
-    """Its folder is made a moment before its lease."""
+    """Its folder is created a moment before its lease."""
     store, run_id = Disk(str(tmp_path)), f"{time.time_ns():019d}"
     (tmp_path / stage_path(run_id)).mkdir(parents=True)
     assert not is_dead(store, run_id)
@@ -455,7 +455,7 @@ def test_a_lease_that_goes_while_it_is_read_is_no_lease(tmp_path: Path) -> None:
 
 
 def test_two_runs_register_one_table_at_once(tmp_path: Path) -> None:
-    """What one adds while the other adds is not lost."""
+    """Concurrent additions are not lost."""
     both = threading.Barrier(2, timeout=2)
 
     class Slow(Disk):

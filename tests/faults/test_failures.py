@@ -1,4 +1,4 @@
-"""Runs that end, but not well: what they leave, what they say, and what the next run does."""
+"""Failed runs: what remains, what they report, and what the next run does."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def check_failed(lake: Path) -> dict[str, Any]:
-    """Nothing is left but a report that says why."""
+    """Assert that only a failure report remains, and return its line."""
     assert not [*lake.glob("segment-stage/*")]
     assert lakes.read_commits(lake) == []
     [report] = lake.glob("segment-data/reports/*/*/*/report.json")
@@ -38,7 +38,7 @@ def check_failed(lake: Path) -> dict[str, Any]:
 
 
 class LostSpark(lakes.InlineRunner):
-    """Its JVM is gone when the second stage asks it for work."""
+    """A JVM that is gone when the second step uses it."""
 
     asked = 0
 
@@ -57,14 +57,14 @@ def test_a_run_that_lost_its_spark_has_failed(files: list[Path], tmp_path: Path)
 
 @dataclass
 class KillsTheJvm:
-    """At a step, ends the JVM that this process has started."""
+    """Kills this process's JVM at a step."""
 
     stage: str
 
     def step(self, stage: str, done: int, total: int, rows: int) -> None:
         if stage == self.stage:
             for child in psutil.Process().children(recursive=True):
-                with suppress(psutil.NoSuchProcess):  # others come and go meanwhile
+                with suppress(psutil.NoSuchProcess):  # other processes end meanwhile
                     if child.name() == "java":
                         child.kill()
                         child.wait(10)
@@ -115,7 +115,7 @@ def test_an_interrupted_run_leaves_a_report(files: list[Path], tmp_path: Path) -
 def test_a_run_interrupted_after_its_commit_is_carried_out_by_the_next(
     files: list[Path], tmp_path: Path, stage: str
 ) -> None:
-    """In the same process: that the process lives says nothing about the run."""
+    """In the same process: a living process does not mean a living run."""
     with pytest.raises(KeyboardInterrupt):
         lakes.load(files[:2], tmp_path, Interrupts(stage))
     assert lakes.load(files, tmp_path).status == "finished"
@@ -124,7 +124,7 @@ def test_a_run_interrupted_after_its_commit_is_carried_out_by_the_next(
 
 @dataclass
 class FailsAfterCommit:
-    """The commit is made, and then the call that made it does not return."""
+    """The commit is made, but its call does not return."""
 
     problem: BaseException
     create: Any = field(default=Store.create)

@@ -1,4 +1,4 @@
-"""A run killed at every point: the next load recovers, and the lake is as if nothing had been."""
+"""A run killed at every point: the next load recovers, and the lake is as without the kill."""
 
 import re
 import signal
@@ -56,7 +56,7 @@ class Changes:
 
 
 def killed_at_change(paths: list[Path], lake: Path, number: int, output: Path) -> None:
-    """Kill before a change; a run that lives writes down what it changed."""
+    """Kill before a change; a run that survives writes its changes to `output`."""
     with Changes(number) as changes:
         lakes.load(paths, lake)
         output.write_text("\n".join(changes.changes))
@@ -105,7 +105,7 @@ def test_killed_before_any_change_of_the_lake(
     assert {change.split()[0] for change in changes} == {"write", "create", "publish", "delete"}
     for number, change in enumerate(changes):
         if re.match("publish|write segment-stage/.*/write/", change):
-            continue  # a step each, or one of many alike
+            continue  # covered by the steps, or one of many alike
         with subtests.test(change=change):
             lake = tmp_path / f"{number}"
             code = run(killed_at_change, world.files[:2], lake, number, output)
@@ -142,7 +142,7 @@ def test_the_run_that_recovers_is_killed_too(
 
 @dataclass
 class Amid(AtStep):
-    """Kills a moment after the step, while Spark is at work."""
+    """Kills a moment after the step, while Spark works."""
 
     def step(self, stage: str, done: int, total: int, rows: int) -> None:
         if stage == self.stage:
@@ -193,7 +193,7 @@ def test_half_an_object_of_the_ledger_is_no_object(world: World, tmp_path: Path)
 def test_half_an_object_of_the_catalog_goes_when_its_table_changes(
     world: World, tmp_path: Path
 ) -> None:
-    """Several tables are registered at a time: a kill may leave half of some."""
+    """Several tables are registered in parallel, so a kill may leave some incomplete."""
     run(killed_at_step, world.files[:2], tmp_path, AtStep(0, "register", 3))
     for table in ("pages", "identifies"):
         (tmp_path / f"segment-data/catalog/web/{table}.json#1").write_bytes(b"half")
@@ -209,7 +209,7 @@ def test_a_load_that_lands_nothing_carries_out_what_was_committed(
 
 
 def test_the_stage_of_another_source_is_left_alone(world: World, tmp_path: Path) -> None:
-    """Also of one that is dead: what it has committed is its own next run's to carry out."""
+    """Also of a dead run: only the next run of its own source finishes its commit."""
     run(killed_at_step, world.files[:2], tmp_path, AtStep(0, "publish", 3))
     [stage] = (tmp_path / "segment-stage").iterdir()
     before = sorted(stage.rglob("*"))

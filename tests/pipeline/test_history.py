@@ -1,4 +1,4 @@
-"""What a sync costs does not depend on how many there were before it."""
+"""The cost of a sync does not depend on how many came before it."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ FIVE_MINUTES = 300
 
 
 def log(folder: Path, number: int, events: int = 8) -> Path:
-    """The events of five minutes; the last of them comes again five minutes later."""
+    """The events of five minutes; the last is repeated five minutes later."""
     folder.mkdir(exist_ok=True)
     path = folder / f"{number:05d}.jsonl"
     ids = [f"{number}-{n}" for n in range(events)] + [f"{number - 1}-{events - 1}"]

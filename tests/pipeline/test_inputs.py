@@ -1,4 +1,4 @@
-"""What a user names as input, from the path to the rows: nothing is left out in silence."""
+"""What a user names as input, from path to rows: nothing is ignored silently."""
 
 import gzip
 import json
@@ -115,7 +115,7 @@ def test_a_folder_without_logs_beside_one_with_logs_is_a_warning(tmp_path: Path)
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder: logs, and beside them a lake that has them in its archive."""
+    """The current folder: logs, and a lake that has copies of them in its archive."""
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "a.jsonl").write_bytes(lines(5) + b"bad\n")
@@ -208,7 +208,7 @@ PACKED = {"gz": gzip.compress, "zst": zstandard.ZstdCompressor().compress, "plai
 
 
 def pipe_with(content: bytes) -> int:
-    """The reading end of a pipe that content comes through."""
+    """The reading end of a pipe with content."""
     reader, writer = os.pipe()
     threading.Thread(target=_write_all, args=(writer, content), daemon=True).start()
     return reader
@@ -224,7 +224,7 @@ Piped = Callable[[bytes], str]
 
 @pytest.fixture
 def piped() -> Iterator[Piped]:
-    """Makes paths from which content can be read once, as `<(command)` is in a shell."""
+    """Makes paths whose content can be read once, like `<(command)` in a shell."""
     readers: list[int] = []
 
     def path_of(content: bytes) -> str:
@@ -382,7 +382,7 @@ def test_a_copy_that_a_sync_landed_first_is_not_loaded_again(tmp_path: Path) -> 
 
 
 class Pieces:
-    """A pipe that never has much at once."""
+    """A pipe that returns few bytes per read."""
 
     def __init__(self, path: Path, megabytes: int) -> None:
         os.mkfifo(path)
@@ -416,7 +416,7 @@ def test_memory_is_bounded_while_a_stream_is_copied(tmp_path: Path) -> None:
     assert int(ran.stdout) < 60_000  # kilobytes
 
 
-# Paths that cannot be
+# Invalid paths
 
 
 @pytest.mark.parametrize(

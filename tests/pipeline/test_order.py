@@ -17,7 +17,7 @@ SAME = ("tables", "catalog", "reports", "ids", "strays", "problems")
 
 
 def archive(folder: Path) -> dict[str, list[Path]]:
-    """The same lines in one file, in many, and in many of three kinds."""
+    """The same lines in one file, in many, and in many of three compressions."""
     lines = list(distinct([*adversary.lines(3, 400), *sample_lines(folder / "sample")]))
     return {
         "one": [write(folder / "one/0.json", lines)],
@@ -32,7 +32,7 @@ def sample_lines(folder: Path) -> list[bytes]:
 
 
 def distinct(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Of different lines with one id and moment only the first: else their place would decide."""
+    """Only the first of different lines with one id and time: otherwise their order matters."""
     known: dict[object, bytes] = {}
     for line in lines:
         if known.setdefault(key(line), line) == line:
@@ -40,7 +40,7 @@ def distinct(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def key(line: bytes) -> object:
-    """An event's id and moment; what is no event is known by itself."""
+    """An event's id and time; the line itself if it is invalid."""
     if oracle.reason_against(line):
         return line
     event, _ = oracle.parse(line)
@@ -69,13 +69,13 @@ def write(path: Path, lines: list[bytes]) -> Path:
 
 
 def load_each(archives: dict[str, list[Path]], folder: Path, master: str) -> None:
-    """A lake for each way to file the lines, all on one master."""
+    """A lake for each arrangement of the lines, all on one master."""
     for name, files in archives.items():
         lakes.load(files, folder / name, runner=lakes.SparkRunner, master=master)
 
 
 def reasons(found: LakeContents) -> list[tuple[object, ...]]:
-    """The quarantine without places; what damage looks like may depend on them."""
+    """Reasons and raw lines of the quarantine; the details may depend on the files."""
     return sorted((reason, raw) for (reason, _, raw, _, _) in found.quarantine.elements())
 
 

@@ -1,4 +1,4 @@
-"""From files to Parquet, every stage but Spark itself, against the oracle."""
+"""From files to Parquet through every step, without Spark, against the oracle."""
 
 import gzip
 import random
@@ -16,7 +16,7 @@ from eventlake.pipeline import read
 
 
 def lines_of(seed: int) -> list[bytes]:
-    """Lines that try to hurt and lines of one shape, none with a line break in it."""
+    """Adversarial lines and regular lines, without line breaks."""
     lines = [*adversary.lines(seed, 250), *regular.events(seed, 250)]
     random.Random(seed).shuffle(lines)
     return [line for line in lines if b"\n" not in line]

@@ -1,4 +1,4 @@
-"""The ledger: commits by put-if-absent, their folded state, and who still lives (section 10)."""
+"""The ledger: commits by put-if-absent, their state, and leases of runs."""
 
 import os
 import socket
@@ -267,7 +267,7 @@ def test_the_sources_of_a_lake(store: Store) -> None:
 
 
 def landed(number: int, *removes: int) -> Commit:
-    """A commit that adds one file and removes those of earlier ones."""
+    """A commit that adds one file and removes earlier ones."""
 
     def file(of: int) -> DataFile:
         return DataFile(path=f"f{of:04d}", rows=of, bytes=10, partition=DAY_ONE)
@@ -286,7 +286,7 @@ def live(ledger: Ledger) -> list[int]:
 def test_live_files_are_those_added_and_not_removed(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever is in manifests by now, merged or not, and whatever only in commits."""
+    """In merged manifests, other manifests, and commits alone."""
     monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 2)
     monkeypatch.setattr(files_module, "MERGE", 3)
     wanted: list[int] = []
@@ -314,9 +314,9 @@ def test_a_run_is_found_however_long_ago_it_committed(
         ledger.snapshot_if_due(number)
     state = ledger.read_state()
     assert len(state.runs) == 5
-    found = [ledger.sequence_of(commit(number).run_id, state) for number in range(1, 40)]
+    found = [ledger.find_sequence(commit(number).run_id, state) for number in range(1, 40)]
     assert found == list(range(1, 40))
-    assert ledger.sequence_of("9" * 19, state) is None
+    assert ledger.find_sequence("9" * 19, state) is None
 
 
 def test_index_files_that_were_merged_are_retired_and_later_deleted(ledger: Ledger) -> None:
@@ -332,7 +332,7 @@ def test_index_files_that_were_merged_are_retired_and_later_deleted(ledger: Ledg
     assert list(ledger.read_state().retired) == ["ids/2"]
 
 
-# Who lives
+# Leases
 
 
 def lease(store: Store, run: str = RUN, **fields: object) -> None:
@@ -390,7 +390,7 @@ def test_a_stage_without_a_lease_is_dead(store: Store) -> None:
 
 
 class Vanishing(Disk):
-    """A lake where another run removes its lease right after it was seen."""
+    """A lake where another run removes its lease right after it was listed."""
 
     def exists(self, path: str) -> bool:
         there = super().exists(path)

@@ -6,12 +6,12 @@ from eventlake.archive.addresses import (
     READ_BYTES,
     InputStores,
     bucket_address,
+    display_address,
     is_address,
     lake_address,
     lake_input_stores,
     local_path,
     open_input,
-    readable,
 )
 from eventlake.archive.copy import copy_inputs, copy_stream
 from eventlake.archive.find import SUFFIXES, InputListing, find_inputs
@@ -26,11 +26,11 @@ __all__ = [
     "bucket_address",
     "copy_inputs",
     "copy_stream",
+    "display_address",
     "find_inputs",
     "is_address",
     "lake_address",
     "lake_input_stores",
     "local_path",
     "open_input",
-    "readable",
 ]

@@ -34,7 +34,7 @@ def lake_address(path: str) -> str:
     return LAKE + quote(os.fsencode(path))
 
 
-def absolute(address: str, stores: InputStores) -> str:
+def resolve_address(address: str, stores: InputStores) -> str:
     """Replace the prefix `lake:` of an address by the lake's own address."""
     if not address.startswith(LAKE):
         return address
@@ -64,14 +64,14 @@ def local_path(uri: str) -> Path:
     return Path(os.fsdecode(unquote_to_bytes(urlsplit(uri).path)))
 
 
-def readable(uri: str) -> str:
+def display_address(uri: str) -> str:
     """An address for display; for a file in the lake, the path below the lake's root."""
     return unquote(uri.removeprefix(LAKE)) if uri.startswith(LAKE) else uri
 
 
 def open_input(uri: str, stores: InputStores = NO_STORES) -> Iterator[bytes]:
     """Read an input's bytes as stored, in pieces; raises `InvalidSettings` if it was deleted."""
-    uri = absolute(uri, stores)
+    uri = resolve_address(uri, stores)
     if is_address(uri):
         root = bucket_address(uri)
         yield from stores[root].pieces(uri.removeprefix(f"{root}/"))

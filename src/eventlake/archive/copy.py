@@ -17,13 +17,13 @@ from eventlake.archive.addresses import (
     NO_STORES,
     READ_BYTES,
     InputStores,
-    absolute,
     bucket_address,
     fingerprint,
     is_address,
     lake_address,
     local_path,
     open_input,
+    resolve_address,
 )
 from eventlake.errors import InvalidSettings, Unavailable
 from eventlake.kernels.lines import Damage, Open, blocks, suffix_of
@@ -153,7 +153,7 @@ def _day_folder(moment: int) -> int:
 
 def _modified_time(one: Input, stores: InputStores) -> int:
     """The time of an input's last change, in microseconds since 1970."""
-    uri = absolute(one.uri, stores)
+    uri = resolve_address(one.uri, stores)
     if not is_address(uri):
         return int(local_path(uri).stat().st_mtime * 1e6)
     root = bucket_address(uri)

@@ -8,11 +8,11 @@ from eventlake.archive.addresses import (
     LAKE,
     NO_STORES,
     InputStores,
-    absolute,
     bucket_address,
     fingerprint,
     is_address,
     lake_address,
+    resolve_address,
 )
 from eventlake.archive.walk import (
     SUFFIXES,
@@ -63,7 +63,7 @@ def find_inputs(paths: Iterable[str | Path], stores: InputStores = NO_STORES) ->
     without_logs = []
     for path in map(str, paths):
         logs = 0
-        for entry in _entries(path, stores):
+        for entry in _find_entries(path, stores):
             if isinstance(entry, IgnoredPath):
                 passed_over.add(entry)
             elif isinstance(entry, Unreadable):
@@ -103,15 +103,15 @@ def _check_readable(unreadable: list[Unreadable]) -> None:
     )
 
 
-def _entries(path: str, stores: InputStores) -> Iterator[Entry]:
-    path = absolute(path, stores)
+def _find_entries(path: str, stores: InputStores) -> Iterator[Entry]:
+    path = resolve_address(path, stores)
     lake = stores.get(LAKE)
     if is_address(path):
-        return _objects(path, stores)
+        return _find_objects(path, stores)
     return find_entries(path, lake.root if isinstance(lake, Disk) else None)
 
 
-def _objects(address: str, stores: InputStores) -> Iterator[Entry]:
+def _find_objects(address: str, stores: InputStores) -> Iterator[Entry]:
     """Find inputs in a bucket; an object that the address names exactly is one by any name."""
     root = bucket_address(address)
     store, path = stores[root], address.removeprefix(root).strip("/")

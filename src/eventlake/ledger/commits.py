@@ -1,4 +1,4 @@
-"""The append-only log of a source's commits: what is landed is what it says."""
+"""The append-only log of a source's commits, with snapshots and manifests."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -118,7 +118,7 @@ class Ledger:
                 "versions in the bucket"
             )
 
-    def sequence_of(self, run_id: str, state: State) -> int | None:
+    def find_sequence(self, run_id: str, state: State) -> int | None:
         """The sequence of a run's commit; None if it has not committed."""
         if run_id in state.runs or not state.manifests:
             return state.runs.get(run_id)

@@ -61,7 +61,7 @@ class RunResults:
 def build_commit(plan: Plan, results: RunResults, dead: tuple[str, ...]) -> Commit:
     """Build the commit of what is in the stage; it abandons the `dead` runs."""
     quarantine = layout.quarantine_path(plan.settings.folder, plan.run_id)
-    tables = tuple(_table_commits(plan, results, _data_files(plan, results)))
+    tables = tuple(_table_commits(plan, results))
     rejected = Counts(received=results.quarantined, quarantined=results.quarantined)
     return Commit(
         run_id=plan.run_id,
@@ -93,7 +93,7 @@ def _id_files(plan: Plan, results: RunResults) -> tuple[IdFile, ...]:
     )
 
 
-def _data_files(plan: Plan, results: RunResults) -> dict[str, list[DataFile]]:
+def _data_files(plan: Plan, results: RunResults) -> defaultdict[str, list[DataFile]]:
     """The data files of each table, with their final paths."""
     by, folder = plan.settings.date_partition, plan.settings.folder
     tables: defaultdict[str, list[DataFile]] = defaultdict(list)
@@ -113,20 +113,12 @@ def _data_files(plan: Plan, results: RunResults) -> dict[str, list[DataFile]]:
     return tables
 
 
-def _table_commits(
-    plan: Plan, results: RunResults, files: dict[str, list[DataFile]]
-) -> list[TableCommit]:
+def _table_commits(plan: Plan, results: RunResults) -> list[TableCommit]:
+    files = _data_files(plan, results)
     chunks, excluded = group_chunks_by_table(results.read), _count_excluded(results.read)
     return [
-        _table_commit(
-            plan,
-            results,
-            table,
-            chunks.get(table, []),
-            excluded.get(table),
-            files.get(table, []),
-        )
-        for table in sorted(chunks.keys() | excluded.keys())
+        _table_commit(plan, results, name, chunks.get(name, []), excluded.get(name), files[name])
+        for name in sorted(chunks.keys() | excluded.keys())
     ]
 
 

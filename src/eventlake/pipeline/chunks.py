@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventlake.archive import readable
+from eventlake.archive import display_address
 from eventlake.kernels.chunk import Seen, TableReader, add_seen, build_chunk
 from eventlake.kernels.dedupe import hash_ids
 from eventlake.kernels.jsontext import TooDeep
@@ -173,7 +173,7 @@ class ChunkWriter:
         """Write chunks of tables' events, up to `WRITE_BYTES` of them into one object."""
         pending: list[_PendingChunk] = []
         for table, call, events in tables:
-            for chunk in self._build_chunks(table, call, events):
+            for chunk in self._build(table, call, events):
                 pending.append(chunk)
                 if sum(one.memory for one in pending) > WRITE_BYTES:
                     self._write(pending)
@@ -187,15 +187,12 @@ class ChunkWriter:
         name = f"{self.job.stage}/read/{self.number:06d}-{uuid.uuid4().hex}-{rows}.chunks"
         options = pa.ipc.IpcWriteOptions(compression=self.job.compression)
         # Arrow writes each buffer of each column separately, and most are small.
-        with (
-            self.job.store.writing(name) as raw,
-            pa.BufferedOutputStream(raw, BUFFER_BYTES) as file,
-        ):
+        with self.job.store.writing(name) as raw, pa.BufferedOutputStream(raw, BUFFER_BYTES) as out:
             for one in pending:
-                offset = file.tell()
-                with pa.ipc.new_stream(file, one.batch.schema, options=options) as stream:
+                offset = out.tell()
+                with pa.ipc.new_stream(out, one.batch.schema, options=options) as stream:
                     stream.write_batch(one.batch)
-                self.result.chunks.append(one.meta(name, offset, file.tell() - offset))
+                self.result.chunks.append(one.meta(name, offset, out.tell() - offset))
         self._write_ids(pending, first)
 
     def write_quarantine(self, above: int) -> None:
@@ -221,9 +218,7 @@ class ChunkWriter:
         }
         return self.result
 
-    def _build_chunks(
-        self, table: str, call: Call, events: list[Event]
-    ) -> Iterator["_PendingChunk"]:
+    def _build(self, table: str, call: Call, events: list[Event]) -> Iterator["_PendingChunk"]:
         """Parse a table's events; too deep ones are rejected, too wide batches are split."""
         reader = self._reader_of(table, call)
         parts = deque(_split_events(events, -(-len(events) // MAX_ROWS)))
@@ -243,9 +238,8 @@ class ChunkWriter:
                 parts.extendleft(reversed(_split_events(part, count)))
                 continue
             self._add_observations(table, chunk.seen)
-            pending = _PendingChunk(
-                table, call, chunk.batch, received, ids, np.array(places, np.int64)
-            )
+            where = np.array(places, np.int64)
+            pending = _PendingChunk(table, call, chunk.batch, received, ids, where)
             yield from _split_by_partition(pending, self.job.settings)
 
     def _add_observations(self, table: str, observations: list[Seen]) -> None:
@@ -404,7 +398,7 @@ def _quarantine_table(rejected: list[Rejected], job: ReadJob) -> pa.Table:
         [one.reason for one in rejected],
         [one.detail for one in rejected],
         [one.raw for one in rejected],
-        [readable(job.files[one.place >> LINE_BITS]) for one in rejected],
+        [display_address(job.files[one.place >> LINE_BITS]) for one in rejected],
         [one.place & ((1 << LINE_BITS) - 1) for one in rejected],
         [job.run_id] * len(rejected),
     ]

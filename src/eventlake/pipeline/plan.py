@@ -40,7 +40,7 @@ def find_unfinished_runs(ledger: Ledger) -> UnfinishedRuns:
     store = ledger.store
     dead = {run_id: is_dead(store, run_id) for run_id in list_staged_runs(store, ledger.folder)}
     state = ledger.read_state()
-    sequences = {run_id: ledger.sequence_of(run_id, state) for run_id in dead}
+    sequences = {run_id: ledger.find_sequence(run_id, state) for run_id in dead}
     return UnfinishedRuns(
         state,
         {number: dead[run_id] for run_id, number in sequences.items() if number is not None},

@@ -128,7 +128,7 @@ def collect_result(
 
     Finishes a commit that the job could not finish; raises the job's error if it made none.
     """
-    sequence = run.ledger.sequence_of(run.plan.run_id, run.ledger.read_state())
+    sequence = run.ledger.find_sequence(run.plan.run_id, run.ledger.read_state())
     report = read_report(run)
     if sequence is None:
         problem = job_error(report, cluster, handle, state)

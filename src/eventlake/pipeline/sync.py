@@ -1,7 +1,7 @@
 """A run's sync, from plan to report."""
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -40,7 +40,7 @@ from eventlake.pipeline.evolve import SchemaChange, evolve, refine
 from eventlake.pipeline.finish import FinishResult, clean_up, finish_commit
 from eventlake.pipeline.merge_ids import merge_ids
 from eventlake.pipeline.read import GatherJob, gather_task, plan_gather, read_task
-from eventlake.pipeline.tasks import Watch, run_tasks
+from eventlake.pipeline.tasks import Watch, Work, run_tasks
 from eventlake.pipeline.write import WriteJob, WriteResult, plan_tasks, plan_units, write_task
 from eventlake.ports import Progress, Runner
 from eventlake.stores import Object
@@ -87,8 +87,8 @@ class Run:
         """The number of deduplication tasks."""
         return count_id_buckets(self.plan, self.runner.parallelism)
 
-    def tasks(self, name: str, count: int, work: Callable[[int], bytes], total: int) -> list[bytes]:
-        """Run the tasks of a step on Spark and return their results, reporting staged rows."""
+    def run_tasks(self, name: str, count: int, work: Work, total: int) -> list[bytes]:
+        """Run the tasks of a step on Spark and return their results; reports staged rows."""
 
         def report_rows() -> None:
             with suppress(EventLakeError):  # the tasks fail with the same error and report it
@@ -144,7 +144,7 @@ def commit_run(run: Run, commit: Commit) -> tuple[int, Commit]:
 def fail_run(run: Run, problem: BaseException) -> None:
     """Remove the stage and write a failure report, unless the run's commit is in the ledger."""
     with suppress(EventLakeError):
-        if run.ledger.sequence_of(run.plan.run_id, run.ledger.read_state()) is not None:
+        if run.ledger.find_sequence(run.plan.run_id, run.ledger.read_state()) is not None:
             return  # only the answer was lost: the next run finishes the commit
         # A commit without an answer may still be applied, and would need the stage. The next run
         # takes its sequence with a commit of its own and then removes the stage.
@@ -174,10 +174,10 @@ def read(run: Run) -> list[ReadResult]:
         compression=None if _fits_page_cache(run) else "lz4",
     )
     with run.time_step("read"):
-        answers = run.tasks("read", len(job.groups), partial(read_task, job), 0)
+        answers = run.run_tasks("read", len(job.groups), partial(read_task, job), 0)
         results = [msgspec.json.decode(answer, type=ReadResult) for answer in answers]
         gather = GatherJob(job, plan_gather(results, run.runner.parallelism))
-        answers = run.tasks("read", len(gather.tasks), partial(gather_task, gather), 0)
+        answers = run.run_tasks("read", len(gather.tasks), partial(gather_task, gather), 0)
         return results + [msgspec.json.decode(answer, type=ReadResult) for answer in answers]
 
 
@@ -223,7 +223,7 @@ def dedupe(run: Run, read_results: list[ReadResult]) -> list[DedupeResult]:
         index=run.plan.ids,
     )
     with run.time_step("dedupe"):
-        answers = run.tasks("dedupe", run.buckets if parts else 0, partial(dedupe_task, job), 0)
+        answers = run.run_tasks("dedupe", run.buckets if parts else 0, partial(dedupe_task, job), 0)
         results = [msgspec.json.decode(answer, type=DedupeResult) for answer in answers]
         mark_duplicates([result.chunks for result in read_results], results)
         return results
@@ -271,7 +271,7 @@ def write(
     job = WriteJob(run.lake.store, run.stage, by, tuple(map(pickle.dumps, tasks)), parts)
     rows = sum(count_landed_rows(chunk) for result in read_results for chunk in result.chunks)
     with run.time_step("write"):
-        answers = run.tasks("write", len(tasks) + bool(parts), partial(write_task, job), rows)
+        answers = run.run_tasks("write", len(tasks) + bool(parts), partial(write_task, job), rows)
         return [msgspec.json.decode(answer, type=WriteResult) for answer in answers]
 
 

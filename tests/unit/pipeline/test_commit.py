@@ -1,4 +1,4 @@
-"""Which two commits can both stand, and what the second becomes (section 10)."""
+"""Conflicts between commits, and rebasing one on another."""
 
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ def commit(
     published: bool = True,
     **fields: Any,
 ) -> Commit:
-    """A commit that read a file of its own and kept ids, each received at a moment."""
+    """A commit with an input of its own, and landed ids with their receipt times."""
     kept = list(ids.items()) if isinstance(ids, dict) else list(ids)
     final, staged = ids_path("web", run, 0), f"segment-stage/{run}/kept.parquet"
     if kept:
@@ -150,7 +150,7 @@ def test_an_index_file_that_its_run_has_moved_meanwhile(ledger: Ledger) -> None:
         check_conflict(ledger.store, mine, other)
 
 
-# The second becomes
+# Rebase
 
 
 def done(

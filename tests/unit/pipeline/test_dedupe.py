@@ -1,4 +1,4 @@
-"""De-duplication in buckets, over the ids that the reading tasks and earlier runs left."""
+"""Deduplication in buckets, of the ids of reading tasks against those of earlier runs."""
 
 import msgspec
 import numpy as np
@@ -59,7 +59,7 @@ def test_the_index_is_in_order_of_hashes_and_read_by_bucket(
 
 
 def spread(store: Store, run: Ids, chunks: np.ndarray, buckets: int) -> list[tuple[int, IdPart]]:
-    """The ids of a run as two reading tasks leave them, of two chunks each."""
+    """The ids of a run as two reading tasks write them, with two chunks each."""
     left = []
     for task in (0, 1):
         mine = np.flatnonzero(chunks // 2 == task)

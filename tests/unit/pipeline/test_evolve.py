@@ -1,4 +1,4 @@
-"""How tables grow: the same, whatever the order in which chunks were seen (sections 4 to 6)."""
+"""Schema evolution, which does not depend on the order of observations."""
 
 from itertools import permutations
 from random import Random

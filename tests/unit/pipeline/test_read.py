@@ -1,4 +1,4 @@
-"""Reading in several tasks: what each has few of is gathered, and nothing is lost or doubled."""
+"""Reading in several tasks: rare tables are gathered, and each event is in one chunk."""
 
 import json
 from collections import Counter
@@ -24,7 +24,7 @@ HOUR = 3_600_000_000
 
 
 def line(number: int) -> str:
-    """Every ninth event is of a rare table; one of them nests too deep."""
+    """Every ninth event is of a rare table; one of them is nested too deeply."""
     rare = number % RARE == 0
     properties = "[" * 101 + "]" * 101 if number == RARE else str(number)
     head = {
@@ -44,7 +44,7 @@ def job(tmp_path: Path) -> ReadJob:
 
 
 def run(job: ReadJob) -> tuple[list[ReadResult], list[ReadResult]]:
-    """What reading and then gathering found."""
+    """The results of reading and gathering."""
     found = [decode(read_task(job, number)) for number in range(len(job.groups))]
     rest = GatherJob(job, plan_gather(found, 1))
     return found, [decode(gather_task(rest, number)) for number in range(len(rest.tasks))]
@@ -113,7 +113,7 @@ def test_a_task_that_is_alone_leaves_nothing(job: ReadJob) -> None:
 
 
 def test_a_task_that_is_tried_again_tells_the_same(job: ReadJob) -> None:
-    """In the same worker: what its first attempt reported went nowhere."""
+    """In the same worker, whose first result was lost."""
     alone = replace(job, groups=(range(FILES),))
     first, second = (decode(read_task(alone, 0)).observations for _ in range(2))
     assert "text" in {one.column for one in first["common"]}

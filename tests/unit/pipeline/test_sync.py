@@ -1,4 +1,4 @@
-"""How a run is cut into tasks."""
+"""How a run is divided into tasks."""
 
 import pytest
 from hypothesis import given
@@ -61,7 +61,7 @@ def index(rows: int, last: int) -> IdFile:
         (130 * 10_000_000, (), 2, 2),
         (130 * 40_000_000, (), 2, 10),
         (MB, (index(1_600_000, 0),), 4, 4),
-        # What is older than any window of the newest does not count.
+        # Index files older than the window of the newest do not count.
         (MB, (index(1_600_000, 0), index(1, 15 * DAY)), 4, 1),
     ],
 )

@@ -1,4 +1,4 @@
-"""What a task leaves behind in the worker that ran it."""
+"""The state of a worker after a task."""
 
 import gc
 import sys
@@ -13,7 +13,7 @@ LINES, SIZE = 100_000, 1100
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems give back by themselves")
 def test_what_it_freed_goes_back_to_the_system() -> None:
-    """A worker keeps a little of what it made; the holes around that are not its own."""
+    """A worker still uses some of the objects; the memory between them is returned."""
     kept = []
 
     def work(number: int) -> bytes:

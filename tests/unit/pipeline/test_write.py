@@ -1,4 +1,4 @@
-"""Which task writes what: every row once; then the files themselves."""
+"""The plan of the writing tasks, which has every row once, and the files that they write."""
 
 import json
 import pickle
@@ -170,7 +170,7 @@ def units_of(table: str, results: ReadResult) -> Iterator[WriteUnit]:
 
 @pytest.fixture
 def read(tmp_path: Path) -> tuple[Store, ReadResult]:
-    """Four hours of events in two files, shuffled, with a line that is none."""
+    """Four hours of events in two files, shuffled, with an invalid line."""
     lines = []
     for n in range(200):
         moment = f"2026-11-01T{n % 4:02}:{n * 7 % 60:02}:{n * 11 % 60:02}Z"
@@ -304,7 +304,7 @@ def test_few_rows_have_statistics_of_what_they_are_sorted_by_alone(
 
 
 def statistics(store: Store, written: WriteResult) -> set[str]:
-    """The columns that a file tells the least and the greatest value of."""
+    """The columns for which a file has minimum and maximum."""
     group = pq.ParquetFile(store.open(written.files[0].path)).metadata.row_group(0)
     columns = [group.column(n) for n in range(group.num_columns)]
     return {one.path_in_schema for one in columns if one.statistics and one.statistics.has_min_max}
