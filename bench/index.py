@@ -27,7 +27,7 @@ def grow(lake: Path, source: str, ids: int) -> None:
     """
     store = open_store(lake, make=False)
     ledger = Ledger(store, source)
-    state = ledger.state()
+    state = ledger.read_state()
     if state.settings is None:
         raise ValueError(f"source is {source!r}; it must have been loaded into the lake before")
     run_id = str(time.time_ns())

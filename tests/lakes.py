@@ -1,4 +1,4 @@
-"""Lakes for tests: loads that need no JVM, and pictures of lakes to compare."""
+"""Lakes for tests: loads without a JVM, and the contents of lakes to compare."""
 
 import json
 import sys
@@ -37,19 +37,19 @@ Place = Path | AwsSettings
 # Loads
 
 
-Real = LocalSpark
-"""The runner of every user: Spark in a JVM of its own."""
+SparkRunner = LocalSpark
+"""The runner of users: Spark in a JVM."""
 
 
-class Inline:
-    """A runner whose tasks run one after the other in this process, without a JVM."""
+class InlineRunner:
+    """Runs tasks one after the other in this process, without a JVM."""
 
     parallelism = 2
 
     def __init__(self, master: str = "") -> None:
-        """Any master is as good as another."""
+        """The master is ignored."""
 
-    def session(self) -> "Inline":
+    def session(self) -> "InlineRunner":
         return self
 
     def range(self, start: int, end: int, step: int, partitions: int) -> "Frame":
@@ -58,7 +58,7 @@ class Inline:
 
 @dataclass
 class Frame:
-    """As much of a Spark frame as tasks need."""
+    """The part of a Spark data frame that tasks need."""
 
     count: int
     body: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] = iter
@@ -76,12 +76,12 @@ def load(
     lake: Place,
     progress: Progress | None = None,
     *,
-    runner: type = Inline,
+    runner: type = InlineRunner,
     settings: SourceSettings = SETTINGS,
     master: str = "local[2]",
     **options: Any,
 ) -> LoadResult:
-    """A load like any other, by default without Spark."""
+    """Run `services.load.load`, by default without Spark."""
     return eventlake.services.load.load(
         paths, lake=lake, settings=settings, progress=progress, spark=runner(master), **options
     )
@@ -89,7 +89,7 @@ def load(
 
 @dataclass
 class Recorder:
-    """Remembers every step of a run."""
+    """Records the progress steps of a run."""
 
     steps: list[tuple[str, int]] = field(default_factory=list)
 
@@ -98,20 +98,20 @@ class Recorder:
 
 
 def small_sample(folder: Path, seed: int = 7, **changes: Any) -> list[Path]:
-    """Three hours, a file each: 6 tables, events that come again, lines that are no events."""
+    """Three hours, a file each: 6 tables, with duplicates and invalid lines."""
     options = {"events": 240, "types": 6, "hours": 3, "duplicates": 0.1, "bad": 0.03} | changes
     make_sample(SampleSpec(seed=seed, **options), folder)
     return sorted(folder.iterdir())
 
 
 def command_without_spark(
-    *arguments: object, told: Path, progress: Progress | None = None
+    *arguments: object, output: Path, progress: Progress | None = None
 ) -> BaseProcess:
-    """The command in a process of its own, but for Spark; `ran` says how it ended."""
-    return start(_command, list(map(str, arguments)), told, progress)
+    """Start the command in a process of its own, without Spark; `read_output` waits for it."""
+    return start(_command, list(map(str, arguments)), output, progress)
 
 
-def _command(arguments: list[str], told: Path, progress: Progress | None) -> None:
+def _command(arguments: list[str], output: Path, progress: Progress | None) -> None:
     main = eventlake.cli.main
 
     @contextmanager
@@ -119,10 +119,10 @@ def _command(arguments: list[str], told: Path, progress: Progress | None) -> Non
         yield progress or NoProgress()
 
     with (
-        patch.object(main, "show_progress", listening),
-        patch.object(eventlake.services.load, "LocalSpark", Inline),
-        told.with_suffix(".out").open("w") as out,
-        told.with_suffix(".err").open("w") as err,
+        patch.object(main, "progress", listening),
+        patch.object(eventlake.services.load, "LocalSpark", InlineRunner),
+        output.with_suffix(".out").open("w") as out,
+        output.with_suffix(".err").open("w") as err,
         patch("sys.stdout", out),
         patch("sys.stderr", err),
     ):
@@ -130,23 +130,23 @@ def _command(arguments: list[str], told: Path, progress: Progress | None) -> Non
     sys.exit(code)
 
 
-def ran(process: BaseProcess, told: Path) -> Ran:
-    """How a command without Spark ended."""
+def read_output(process: BaseProcess, output: Path) -> Ran:
+    """Wait for a command without Spark; return its exit code and output."""
     code = finish(process)
-    return Ran(code, told.with_suffix(".out").read_text(), told.with_suffix(".err").read_text())
+    return Ran(code, output.with_suffix(".out").read_text(), output.with_suffix(".err").read_text())
 
 
-# Pictures
+# Contents of lakes
 
 
 @dataclass(frozen=True)
-class Picture:
-    """All that a lake says about a source, without what two equal lakes may differ in."""
+class LakeContents:
+    """What a lake has of a source, without what may differ between equal lakes."""
 
     tables: dict[str, Counter[Any]]
     catalog: dict[str, Any]
     reported: set[str]
-    """The sources whose reports the catalog knows."""
+    """Sources with registered reports."""
     inputs: list[tuple[str, str]]
     quarantine: Counter[Any]
     reports: list[Any]
@@ -162,7 +162,7 @@ class Picture:
 
 @contextmanager
 def on_disk(lake: Place) -> Iterator[Path]:
-    """A folder with all that is in a lake."""
+    """A folder with the objects of a lake."""
     if isinstance(lake, Path):
         yield lake
         return
@@ -170,21 +170,21 @@ def on_disk(lake: Place) -> Iterator[Path]:
         yield copied(lake, Path(folder))
 
 
-def picture(lake: Place) -> Picture:
-    """A lake read by nothing but JSON and Parquet readers, and what `verify` says of it."""
+def read_contents(lake: Place) -> LakeContents:
+    """Read a lake with nothing but JSON and Parquet readers, and run `verify`."""
     problems = open_lake(lake).verify(SOURCE).problems
     with on_disk(lake) as folder:
-        return _picture(folder, problems)
+        return _read_folder(folder, problems)
 
 
-def _picture(lake: Path, problems: tuple[str, ...]) -> Picture:
+def _read_folder(lake: Path, problems: tuple[str, ...]) -> LakeContents:
     root = lake / "segment-data"
     commits = read_commits(lake)
     runs = [commit["run_id"] for commit in commits]
     reports = {
         path.parent.name[7:]: path for path in root.glob(f"reports/*/source={SOURCE}/*/report.json")
     }
-    return Picture(
+    return LakeContents(
         tables=_tables(lake, commits),
         catalog={path.stem: _catalog(path) for path in root.glob(f"catalog/{SOURCE}/*.json")},
         reported=_reported(root / "catalog/__segment_datalake/sync_reports.json"),
@@ -206,7 +206,7 @@ def read_commits(lake: Place) -> list[Any]:
 
 
 def strays(lake: Place) -> list[str]:
-    """Everything in the lake that no commit accounts for, empty folders of the stage too."""
+    """List objects that no commit names, stages, and incomplete files."""
     with on_disk(lake) as folder:
         return _strays(folder)
 
@@ -223,9 +223,9 @@ def _strays(lake: Path) -> list[str]:
 
 
 def _paths(commit: Any) -> Iterator[str]:
-    """Every object that a commit puts into the lake."""
-    for done in commit.get("tables", ()):
-        yield from (file["path"] for file in done.get("adds", ()))
+    """The paths of a commit's files."""
+    for table in commit.get("tables", ()):
+        yield from (file["path"] for file in table.get("adds", ()))
     yield from (file["path"] for file in commit.get("ids", ()))
     if quarantine := commit.get("quarantine"):
         yield quarantine["path"]
@@ -241,7 +241,7 @@ def _tables(lake: Path, commits: list[Any]) -> dict[str, Counter[Any]]:
 
 
 def _rows(path: Path, partition: tuple[tuple[str, str], ...]) -> Iterator[Any]:
-    """Rows with the values that they have and the types of these."""
+    """Rows as tuples of column, type and value, without nulls."""
     if not path.exists():
         yield f"{path} is missing"
         return
@@ -253,8 +253,8 @@ def _rows(path: Path, partition: tuple[tuple[str, str], ...]) -> Iterator[Any]:
 
 
 def _catalog(path: Path) -> Any:
-    told = json.loads(path.read_bytes())
-    return told["columns"], told["partition_columns"], told.get("partitions"), told["location"]
+    table = json.loads(path.read_bytes())
+    return table["columns"], table["partition_columns"], table.get("partitions"), table["location"]
 
 
 def _reported(path: Path) -> set[str]:
@@ -265,9 +265,9 @@ def _quarantine(lake: Path, commits: list[Any]) -> Counter[Any]:
     rows: Counter[Any] = Counter()
     for commit in commits:
         if quarantine := commit.get("quarantine"):
-            kept = pq.read_table(lake / quarantine["path"], partitioning=None).to_pylist()
-            assert {row.pop("run_id") for row in kept} == {commit["run_id"]}
-            rows.update(tuple(row.values()) for row in kept)
+            lines = pq.read_table(lake / quarantine["path"], partitioning=None).to_pylist()
+            assert {row.pop("run_id") for row in lines} == {commit["run_id"]}
+            rows.update(tuple(row.values()) for row in lines)
     return rows
 
 
@@ -301,13 +301,13 @@ def _ids(lake: Path, commits: list[Any]) -> Counter[Any]:
     return ids
 
 
-WHOLE = tuple(Picture.__dataclass_fields__)
+WHOLE = tuple(LakeContents.__dataclass_fields__)
 
 
-def assert_same(found: Picture, wanted: Picture, parts: Sequence[str] = WHOLE) -> None:
-    """Two lakes are the same, in the parts that are named."""
+def assert_same(actual: LakeContents, expected: LakeContents, parts: Sequence[str] = WHOLE) -> None:
+    """Assert that two lakes have the same contents, in the named parts."""
     for part in parts:
-        ours, theirs = getattr(found, part), getattr(wanted, part)
+        ours, theirs = getattr(actual, part), getattr(expected, part)
         if ours != theirs:
             raise AssertionError(f"{part} differ: {_difference(ours, theirs)[:2000]}")
 
@@ -325,10 +325,10 @@ def _difference(ours: Any, theirs: Any) -> str:
     return f"{ours}\nand not\n{theirs}"
 
 
-def assert_well(lake: Place) -> Picture:
-    """A lake that is complete and has nothing left over."""
-    found = picture(lake)
-    assert found.problems == (), found.problems
-    assert found.strays == [], found.strays
-    assert "none" not in found.reports, found.reports
-    return found
+def assert_complete(lake: Place) -> LakeContents:
+    """Assert that a lake verifies, has no strays and all reports; return its contents."""
+    contents = read_contents(lake)
+    assert contents.problems == (), contents.problems
+    assert contents.strays == [], contents.strays
+    assert "none" not in contents.reports, contents.reports
+    return contents

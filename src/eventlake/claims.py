@@ -1,4 +1,4 @@
-"""The lake's list of sources and the names they own, in one object that is changed atomically."""
+"""Claims of sources on folders and catalog names, in one object that is changed atomically."""
 
 from collections.abc import Iterable
 
@@ -12,19 +12,20 @@ from eventlake.stores.damage import damaged
 
 
 def check_claims(store: Store, settings: SourceSettings) -> None:
-    """Refuse settings whose folder or catalog names belong to another source."""
+    """Raise `InvalidSettings` if the folder or catalog names belong to another source."""
     if store.exists(SOURCES):
         _parse(store, store.read(SOURCES)).with_source(settings)
 
 
 def claim(store: Store, settings: SourceSettings) -> None:
-    """Make the folder and names of `settings` this source's for good, or refuse.
+    """Claim the folder and catalog names of `settings` for this source, for good.
 
-    Called right before a commit: from then on no other source can commit under these names.
+    Called right before a commit, so that no other source can commit under these names. Raises
+    `InvalidSettings` if another source has claimed one of them.
     """
 
-    def add(known: bytes | None) -> bytes | None:
-        before = Claims() if known is None else _parse(store, known)
+    def add(data: bytes | None) -> bytes | None:
+        before = Claims() if data is None else _parse(store, data)
         after = before.with_source(settings)
         return after.to_json() if after != before else None
 
@@ -40,7 +41,7 @@ def _parse(store: Store, data: bytes) -> Claims:
 
 
 def rebuild_claims(store: Store, history: Iterable[SourceSettings]) -> None:
-    """Write the list again from the settings of all commits, those of each source in order."""
+    """Write the claims anew from the settings of all commits, in order within each source."""
     claims = Claims()
     for settings in history:
         claims = claims.with_source(settings)

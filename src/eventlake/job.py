@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from eventlake.archive import lake_holders
+from eventlake.archive import lake_input_stores
 from eventlake.errors import Conflict, EventLakeError, InvalidSettings
 from eventlake.lake import Lake
 from eventlake.lakes import open_parts
 from eventlake.ledger import Ledger
 from eventlake.model.job import Job
 from eventlake.model.lake import lake_settings
-from eventlake.pipeline.finish import Finished
+from eventlake.pipeline.finish import FinishResult
 from eventlake.pipeline.sync import Run, sync
 from eventlake.ports import Progress
 from eventlake.runners.spark_submit import SubmittedSpark
@@ -52,8 +52,8 @@ def say(line: str) -> None:
     sys.stderr.flush()
 
 
-def run_job(lake: Lake, path: str) -> Finished:
-    """Run the sync that is planned in the job at `path`; raises Conflict if it was cancelled."""
+def run_job(lake: Lake, path: str) -> FinishResult:
+    """Land what a job's plan says."""
     job = read_job(lake.store, path)
     run = Run(
         lake=lake,
@@ -63,7 +63,7 @@ def run_job(lake: Lake, path: str) -> Finished:
         progress=CancellationCheck(lake.store, path),
         suppressed=_read_suppressed(lake.store, job),
         dead=job.dead,
-        holders=lake_holders(lake.store),
+        stores=lake_input_stores(lake.store),
     )
     _, finished = sync(run)
     return finished

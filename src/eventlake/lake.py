@@ -1,4 +1,4 @@
-"""What a run needs of a lake."""
+"""The parts of a lake that a run works with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ from eventlake.stores import Store
 
 @dataclass(frozen=True)
 class Lake:
-    """A lake's store, catalog and table format, and what reports say about it."""
+    """A lake's store, catalog and table format."""
 
     store: Store
     catalog: Catalog
     format: TableFormat
     workspace: str = ""
-    """The workspace that the lake belongs to, when its settings say so."""
+    """The workspace in the lake's settings, if any."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """Fields that every report of the lake has, such as `s3_bucket`."""
+    """Fields of every report of the lake, such as `s3_bucket`."""

@@ -1,4 +1,4 @@
-"""Reading the reports of a lake: as lines, and as the files of a table."""
+"""Read the reports of a lake, as lines or as files of a table."""
 
 import json
 import re
@@ -25,16 +25,16 @@ _KINDS: dict[Type, tuple[type, ...]] = {
     Type.STRING: (str, list),
     Type.TIMESTAMP: (str,),
 }
-"""What the values of a report are in JSON."""
+"""The Python types of a report's JSON values."""
 
 
 def read_reports(store: Store, folder: str) -> list[Line]:
-    """The lines of every report of a source, oldest run first."""
+    """Read the lines of all reports of a source, oldest run first."""
     return [line for _, line in _lines(store, folder)]
 
 
 def report_files(store: Store, scratch: Path) -> list[tuple[str, dict[str, str]]]:
-    """Write all reports as Parquet, a file for each partition; return these with the partitions."""
+    """Write all reports as Parquet below `scratch`; return each file with its partition."""
     rows: defaultdict[tuple[str, str], list[Line]] = defaultdict(list)
     for day, line in _lines(store):
         rows[line["source_id"], day].append(line)
@@ -48,22 +48,22 @@ def report_files(store: Store, scratch: Path) -> list[tuple[str, dict[str, str]]
 
 
 def _lines(store: Store, folder: str | None = None) -> Iterator[tuple[str, Line]]:
-    """The lines of the reports of one source, or of all, with the day of each."""
-    for path in sorted(found.path for found in store.objects(REPORTS)):
-        place = _PATH.fullmatch(path)
-        if place and folder in (None, place[2]):
+    """The report lines of one source, or of all, with the day of each."""
+    for path in sorted(one.path for one in store.objects(REPORTS)):
+        match = _PATH.fullmatch(path)
+        if match and folder in (None, match[2]):
             for text in store.read(path).splitlines():
-                yield place[1], _line(store, path, text)
+                yield match[1], _parse_line(store, path, text)
 
 
-def _line(store: Store, path: str, text: bytes) -> Line:
-    remedy = f"{RESTORE}, or delete it: no table needs it"
+def _parse_line(store: Store, path: str, text: bytes) -> Line:
+    remedy = f"{RESTORE}, or delete it: tables do not depend on it"
     try:
         line = json.loads(text)
     except (ValueError, RecursionError) as problem:
         raise damaged(store, path, str(problem), remedy) from problem
     if not isinstance(line, dict) or not isinstance(line.get("source_id"), str):
-        raise damaged(store, path, "a line is no report of a source", remedy)
+        raise damaged(store, path, "a line is not a report line", remedy)
     wrong = [name for name, kind in COLUMNS.items() if not _fits(line.get(name), kind)]
     if wrong:
         raise damaged(store, path, f"{wrong[0]} is {line[wrong[0]]!r}", remedy)
@@ -79,7 +79,7 @@ def _is_too_large(value: object) -> bool:
 
 
 def _table(lines: list[Line]) -> pa.Table:
-    """Report lines in the columns of the reports' table."""
+    """Convert report lines to the columns of the reports table."""
     columns = {}
     for name, kind in COLUMNS.items():
         values: list[Any] = [line.get(name) for line in lines]

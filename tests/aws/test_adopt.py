@@ -48,7 +48,7 @@ def adopted(lake: SegmentLake, **changes: Any) -> Any:
 
 
 def synced(lake: SegmentLake) -> Any:
-    with patch.object(eventlake.services.load, "LocalSpark", lakes.Inline):
+    with patch.object(eventlake.services.load, "LocalSpark", lakes.InlineRunner):
         return sync("ios-prod", lake=lake.aws.settings())
 
 
@@ -125,7 +125,7 @@ def test_the_adopted_lake_is_queried_as_a_whole_and_verified(lake: SegmentLake) 
 
 def test_a_lake_is_adopted_once(lake: SegmentLake) -> None:
     adopted(lake)
-    with pytest.raises(InvalidSettings, match="there is nothing to adopt; `eventlake sync` goes"):
+    with pytest.raises(InvalidSettings, match="there is nothing to adopt; use `eventlake sync`"):
         adopted(lake)
 
 
@@ -139,9 +139,9 @@ def test_a_lake_is_adopted_once(lake: SegmentLake) -> None:
         ({"database": "nowhere"}, "the database 'nowhere' has no table below"),
         (
             {"date_partition": "day"},
-            "date_partition is 'day', and the tables of ios-prod were made",
+            "date_partition is 'day', but the tables of ios-prod were created",
         ),
-        ({"naming": "native"}, "naming is 'native', and the tables of ios-prod were made with"),
+        ({"naming": "native"}, "naming is 'native', but the tables of ios-prod were created with"),
     ],
 )
 def test_what_does_not_fit_is_told_and_nothing_is_touched(
@@ -169,7 +169,7 @@ def test_a_lake_without_an_archive(aws: Aws) -> None:
 
 def test_a_file_that_lies_in_no_day_is_named(lake: SegmentLake) -> None:
     lake.put(f"{lake.place}/day=__HIVE_DEFAULT_PARTITION__/hr=00/x.parquet", b"")
-    with pytest.raises(InvalidSettings, match=r"DEFAULT_PARTITION__/hr=00/x.parquet lies in no"):
+    with pytest.raises(InvalidSettings, match=r"__/hr=00/x.parquet is not in a date"):
         adopted(lake)
 
 

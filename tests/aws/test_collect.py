@@ -50,10 +50,10 @@ def test_from_a_request_to_a_table(aws: Aws, lake: Path, spool: tuple[str, str])
             assert server.post("/v1/track", event(number)).status_code == 200
         assert server.stop() == 0
     assert len(archived(aws)) == 20
-    with patch.object(eventlake.services.load, "LocalSpark", lakes.Inline):
+    with patch.object(eventlake.services.load, "LocalSpark", lakes.InlineRunner):
         done = eventlake.services.load.sync("web", lake=lake)
     assert (done.status, done.counts.landed) == ("finished", 20)
-    with patch.object(eventlake.services.load, "LocalSpark", lakes.Inline):
+    with patch.object(eventlake.services.load, "LocalSpark", lakes.InlineRunner):
         assert eventlake.services.load.sync("web", lake=lake).status == "nothing"
 
 

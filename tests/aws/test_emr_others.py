@@ -38,7 +38,7 @@ ROLE = f"arn:aws:iam::{ACCOUNT}:role/runs"
 def loads(
     aws: Aws, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator["Loads"]:
-    monkeypatch.setattr(eventlake.pipeline.submit, "EVERY", 0.1)
+    monkeypatch.setattr(eventlake.pipeline.submit, "POLL_SECONDS", 0.1)
     monkeypatch.setattr(package, "write_environment", write_little)
     lakes.small_sample(tmp_path / "raw")
     with ThreadPoolExecutor(1) as pool:

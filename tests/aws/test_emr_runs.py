@@ -157,7 +157,7 @@ def test_what_was_uploaded_runs_and_lands_the_same_tables(
 def check_landed(aws: Aws, cluster: str, told: Any, wanted: Path) -> None:
     """What the submitter says, what the bucket holds, and what a load on disk makes: all agree."""
     lake = aws.settings(catalog="files", emr_cluster_id=cluster)
-    found, here = lakes.picture(lake), lakes.picture(wanted)
+    found, here = lakes.read_contents(lake), lakes.read_contents(wanted)
     lakes.assert_same(found, here, SAME)
     assert found.quarantine.total() == here.quarantine.total()
     assert open_lake(lake).verify(lakes.SOURCE).problems == ()

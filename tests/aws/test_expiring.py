@@ -35,7 +35,7 @@ def test_credentials_that_expire_are_renewed_on_driver_and_workers(
 ) -> None:
     lake, expiring = aws.settings(**ROLE), Expiring(SECONDS)
     with proxy.ruled(expiring):
-        assert lakes.load(world.files, lake, runner=lakes.Real).status == "finished"
+        assert lakes.load(world.files, lake, runner=lakes.SparkRunner).status == "finished"
     assert time.monotonic() > min(expiring.until.values())  # the first are of no use any more
     assert expiring.refused == []
     objects = [call for call in proxy.calls if call.service == "s3"]

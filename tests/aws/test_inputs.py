@@ -28,7 +28,7 @@ def raw(tmp_path: Path) -> list[Path]:
 
 def sync(lake: AwsSettings) -> LoadResult:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eventlake.services.load, "LocalSpark", lakes.Inline)
+        patch.setattr(eventlake.services.load, "LocalSpark", lakes.InlineRunner)
         return eventlake.services.load.sync("web", lake=lake)  # type: ignore[arg-type]
 
 
@@ -85,4 +85,4 @@ def test_a_stream_is_kept_in_the_bucket(
     (kept,) = open_store(settings).objects("segment-logs")
     assert open_store(settings).read(kept.path) == raw[0].read_bytes()
     assert sync(settings).status == "nothing"
-    lakes.assert_well(settings)
+    lakes.assert_complete(settings)

@@ -13,15 +13,15 @@ class World:
     """The lakes are on disk: one in AWS must be the same."""
 
     files: list[Path]
-    once: lakes.Picture
+    once: lakes.LakeContents
     """After one load of both."""
-    twice: lakes.Picture
+    twice: lakes.LakeContents
     """After a load of the first, and another of the second."""
 
     def check(self, lake: lakes.Place, *, twice: bool, but: tuple[str, ...] = ()) -> None:
         """A lake is complete, and as if nothing had been in its way."""
         parts = [part for part in lakes.WHOLE if part not in ("failures", *but)]
-        lakes.assert_same(lakes.picture(lake), self.twice if twice else self.once, parts)
+        lakes.assert_same(lakes.read_contents(lake), self.twice if twice else self.once, parts)
 
 
 @pytest.fixture(scope="session")
@@ -31,4 +31,4 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     lakes.load(files, root / "once")
     lakes.load(files[:1], root / "twice")
     lakes.load(files, root / "twice")
-    return World(files, lakes.assert_well(root / "once"), lakes.assert_well(root / "twice"))
+    return World(files, lakes.assert_complete(root / "once"), lakes.assert_complete(root / "twice"))

@@ -80,7 +80,7 @@ def test_from_a_request_to_the_archive_to_a_table(
         assert server.stop() == 0
     assert len(archived(azure)) == 20
     for status, landed in (("finished", 20), ("nothing", 0)):
-        with patch.object(eventlake.services.load, "LocalSpark", lakes.Inline):
+        with patch.object(eventlake.services.load, "LocalSpark", lakes.InlineRunner):
             done = eventlake.services.load.load(
                 [f"{azure.root}/segment-logs/web"],
                 lake=tmp_path / "lake",

@@ -176,7 +176,7 @@ def test_a_port_in_use_is_a_usage_error(tmp_path: Path) -> None:
 
 
 def test_a_load_of_the_whole_lake_finds_only_sealed_files(tmp_path: Path) -> None:
-    from eventlake.archive import find
+    from eventlake.archive import find_inputs
 
     lake = tmp_path / "lake"
     with serving(lake) as server:
@@ -186,7 +186,7 @@ def test_a_load_of_the_whole_lake_finds_only_sealed_files(tmp_path: Path) -> Non
     with serving(lake) as server:
         server.post("/v1/track", event(2))
         server.post("/v1/track", {"bad": 1})
-        files = find([lake])
+        files = find_inputs([lake])
         server.kill()
     names = [one.uri.rpartition("/segment-logs/web/")[2] for one in files.inputs]
     assert len(names) == 1

@@ -54,7 +54,7 @@ def lake(tmp_path: Path, logs: list[Path]) -> Path:
 def folded(lake: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same, with a snapshot of all three commits."""
     monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 3)
-    Ledger(Disk(str(lake)), "web").snapshot(3)
+    Ledger(Disk(str(lake)), "web").snapshot_if_due(3)
     assert (lake / LEDGER / "snapshots/000000000003.json").exists()
     return lake
 
@@ -97,7 +97,7 @@ every_use = pytest.mark.parametrize("use", USES.values(), ids=USES)
 
 def sync(lake: Path) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eventlake.services.load.LocalSpark", lakes.Inline)
+        patch.setattr("eventlake.services.load.LocalSpark", lakes.InlineRunner)
         return lakes.eventlake.services.load.sync("web", lake=lake)
 
 
@@ -151,7 +151,7 @@ def test_the_last_commits_are_gone(lake: Path, logs: list[Path], use: str) -> No
     with (
         hidden(lake / LEDGER / "000000000003.json"),
         hidden(lake / LEDGER / "000000000002.json"),
-        pytest.raises(Damaged, match=f"restore .*{LEDGER}/000000000002.json and what follows"),
+        pytest.raises(Damaged, match=f"restore .*{LEDGER}/000000000002.json and the following"),
     ):
         USES[use](lake, logs)
     assert USES[use](lake, logs).already_loaded == 3

@@ -63,7 +63,7 @@ def sample(out: Path, *options: str) -> Ran:
 def without_spark(tmp_path: Path, *arguments: object) -> Ran:
     """The command as it is, but that its tasks run in its own process."""
     told = tmp_path / "told"
-    return lakes.ran(lakes.command_without_spark(*arguments, told=told), told)
+    return lakes.read_output(lakes.command_without_spark(*arguments, output=told), told)
 
 
 # From a sample to a verified lake
@@ -240,7 +240,7 @@ def test_2_a_lake_that_is_a_file(shop: Shop, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        (("--date-partition", "day"), "date_partition is 'day'.*keep that, or delete the tables"),
+        (("--date-partition", "day"), "date_partition is 'day'.*use that, or delete the tables"),
         (("--naming", "native"), "naming is 'native'"),
         (("--dedup-days", "-1"), "dedup_days is -1"),
         (("--database", "No Way"), "database is 'No Way'"),

@@ -80,10 +80,10 @@ def test_a_cluster_makes_the_same_tables(
     archives = archive(tmp_path / "raw")
     del archives["many"]  # the mixed ones are as many
     lakes.load(archives["one"], tmp_path / "wanted")
-    wanted = lakes.assert_well(tmp_path / "wanted")
+    wanted = lakes.assert_complete(tmp_path / "wanted")
     process = processes.start(load_each, archives, tmp_path, master)
     with processes.ended(process):
         assert processes.finish(process) == 0
     for name in archives:
         with subtests.test(name=name):
-            check_same(lakes.picture(tmp_path / name), wanted)
+            check_same(lakes.read_contents(tmp_path / name), wanted)

@@ -1,4 +1,4 @@
-"""Runs that are killed, and the lakes that the next run must make of what they leave."""
+"""Killed runs, and the lakes that the next run must make of their remains."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from tests import lakes, processes
-from tests.lakes import Picture, Place
+from tests.lakes import LakeContents, Place
 
 
 def die() -> None:
@@ -20,7 +20,7 @@ def die() -> None:
 
 @dataclass
 class AtStep:
-    """Kills its own process when a step is told: the n-th of all, or of those that it names."""
+    """Kills its own process at a progress step: the n-th of all, or of those with its stage."""
 
     number: int
     stage: str = ""
@@ -33,7 +33,9 @@ class AtStep:
                 die()
 
 
-def killed_at_step(paths: list[Path], lake: Place, at: AtStep, runner: type = lakes.Inline) -> None:
+def killed_at_step(
+    paths: list[Path], lake: Place, at: AtStep, runner: type = lakes.InlineRunner
+) -> None:
     lakes.load(paths, lake, at, runner=runner)
 
 
@@ -42,7 +44,7 @@ def run(work: Any, *given: Any) -> int:
 
 
 def is_object(path: str) -> bool:
-    """Whether a listing of the lake's data shows it; half of one, `name#1`, it does not."""
+    """Whether a listing of the lake's data shows a path; incomplete files, `name#1`, are hidden."""
     return path.startswith("segment-data") and "#" not in path
 
 
@@ -51,9 +53,9 @@ class World:
     """Three files; the first two are what the killed run loads."""
 
     files: list[Path]
-    once: Picture
+    once: LakeContents
     """The lake after one load of all."""
-    twice: Picture
+    twice: LakeContents
     """The lake after a load of two files, and another of the third."""
 
     def check(self, lake: Place) -> None:
@@ -64,7 +66,7 @@ class World:
             assert [path for path in lakes.strays(left) if is_object(path)] == []
         lakes.load(self.files, lake)
         wanted = self.twice if sizes[:1] == [2] else self.once
-        lakes.assert_same(lakes.assert_well(lake), wanted)
+        lakes.assert_same(lakes.assert_complete(lake), wanted)
 
 
 def make_world(root: Path, **sample: Any) -> World:
@@ -72,7 +74,7 @@ def make_world(root: Path, **sample: Any) -> World:
     lakes.load(files, root / "once")
     lakes.load(files[:2], root / "twice")
     lakes.load(files, root / "twice")
-    return World(files, lakes.assert_well(root / "once"), lakes.assert_well(root / "twice"))
+    return World(files, lakes.assert_complete(root / "once"), lakes.assert_complete(root / "twice"))
 
 
 def ends_of_stages(steps: list[tuple[str, int]]) -> Iterator[tuple[int, tuple[str, int]]]:
@@ -83,7 +85,7 @@ def ends_of_stages(steps: list[tuple[str, int]]) -> Iterator[tuple[int, tuple[st
             yield number, step
 
 
-# Kills at moments that nobody chose
+# Kills at random times
 
 
 def check_random_kills(
@@ -93,7 +95,7 @@ def check_random_kills(
     times: int,
     env: Mapping[str, str] = os.environ,
 ) -> None:
-    """The command is killed again and again on one lake; `named` is what it calls the lake."""
+    """Kill the command repeatedly on one lake; `named` is its --lake argument."""
     files = lakes.small_sample(folder / "raw", events=2400, hours=times + 2)
     random = Random(20261101)
     given = ("--source", "web", "--lake", named, "--master", "local[2]")
@@ -109,7 +111,7 @@ def check_random_kills(
 
 
 def kill_after(seconds: float, process: "subprocess.Popen[str]") -> None:
-    """Kill the process group, unless it has ended well."""
+    """Kill the process group, unless it has succeeded."""
     try:
         process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -120,8 +122,8 @@ def kill_after(seconds: float, process: "subprocess.Popen[str]") -> None:
 
 
 def check_against_one_never_killed(files: list[Path], lake: Place, alone: Path) -> None:
-    """The same files in the same portions; which these were, the moments have decided."""
+    """Load the same files in the same portions as the killed runs did."""
     by_uri = {file.as_uri(): file for file in files}
     for commit in lakes.read_commits(lake):
         lakes.load([by_uri[one["uri"]] for one in commit["inputs"]], alone)
-    lakes.assert_same(lakes.assert_well(lake), lakes.assert_well(alone))
+    lakes.assert_same(lakes.assert_complete(lake), lakes.assert_complete(alone))

@@ -1,4 +1,4 @@
-"""A small model of plan, commit, publish and recovery, small enough to try every interleaving.
+"""A model of plan, commit, publish and recovery, small enough to try every interleaving.
 
 Several runs of one source share a ledger and stages. Each takes one step at a time, and may die
 between any two. A step is what the code does without another process being able to come between:
@@ -15,12 +15,12 @@ NOBODY = frozenset[int]()
 
 
 class Order(Enum):
-    """In which order recovery looks at the ledger and at the stages."""
+    """The order in which recovery reads the ledger and the stages."""
 
     LEDGER_FIRST = "ledger first"
-    """Read the ledger, look who is dead, read the ledger again for the plan."""
+    """Read the ledger, find dead runs, read the ledger again for the plan."""
     STAGES_FIRST = "stages first"
-    """Look who is dead, then read the ledger once, for recovery and plan (`plan.recover`)."""
+    """Find dead runs, then read the ledger once, for recovery and plan (`plan.recover`)."""
 
 
 class GiveUp(Enum):
@@ -29,7 +29,7 @@ class GiveUp(Enum):
     REMOVES = "removes"
     """Removes the stage if the ledger does not have its commit."""
     LEAVES = "leaves"
-    """Leaves the stage to the next run (`sync.give_up`)."""
+    """Leaves the stage to the next run (`sync.fail_run`)."""
 
 
 @dataclass(frozen=True)
@@ -37,30 +37,30 @@ class Rules:
     """What is modelled."""
 
     order: Order = Order.STAGES_FIRST
-    give_up: GiveUp = GiveUp.LEAVES
+    fail_run: GiveUp = GiveUp.LEAVES
     suspects_living: bool = False
-    """Whether a living run may be taken for dead, as after a long pause."""
+    """Whether a living run may seem dead, as after a long pause."""
     loses_answers: bool = False
     """Whether a commit's put may be applied after its process stopped waiting for the answer."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One process and what it has seen."""
+    """One process and what it knows."""
 
     step: str = "begin"
     alive: bool = True
     dead: frozenset[int] = NOBODY
-    """Runs that it took for dead."""
+    """Runs that seemed dead to it."""
     committed: frozenset[int] = NOBODY
-    """Runs whose commits it had seen when it looked at the ledger for recovery."""
+    """Runs whose commits it saw when it read the ledger for recovery."""
     base: int = 0
     abandons: frozenset[int] = NOBODY
 
 
 @dataclass(frozen=True)
 class World:
-    """Everything that the processes share, and the processes."""
+    """The shared state, and the processes."""
 
     runs: tuple[Run, ...]
     ledger: tuple[tuple[int, frozenset[int]], ...] = ()
@@ -131,7 +131,7 @@ def take_step(world: World, number: int, run: Run, rules: Rules) -> Iterator[Wor
     elif run.step == "commit":
         yield from commit(world, number, run, rules)
     elif run.step == "give up":
-        yield from give_up(world, number, rules)
+        yield from fail_run(world, number, rules)
     elif run.step == "publish":
         yield replace(world, published=world.published | {number}).with_run(number, step="clean")
     elif run.step == "clean":
@@ -189,15 +189,15 @@ def commit(world: World, number: int, run: Run, rules: Rules) -> Iterator[World]
             yield waiting.with_run(number, step="give up")
         return
     other, abandons = world.ledger[run.base]
-    if number in abandons:  # a conflict, for sure: nothing of this run will ever be committed
+    if number in abandons:  # a definite conflict: this run never commits
         yield replace(world, staged=world.staged - {number}).with_run(number, step="done")
     else:
         yield world.with_run(number, base=run.base + 1, abandons=run.abandons - {other})
 
 
-def give_up(world: World, number: int, rules: Rules) -> Iterator[World]:
+def fail_run(world: World, number: int, rules: Rules) -> Iterator[World]:
     staged = world.staged
-    if rules.give_up is GiveUp.REMOVES and number not in world.committed:
+    if rules.fail_run is GiveUp.REMOVES and number not in world.committed:
         staged = staged - {number}
     yield replace(world, staged=staged).with_run(number, step="done")
 

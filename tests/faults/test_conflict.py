@@ -46,7 +46,7 @@ def write(path: Path, *events: dict[str, Any]) -> Path:
 
 
 def crowd(path: Path, who: str) -> Path:
-    """Events of three tables in two hours, and a line that is none."""
+    """Events of three tables in two hours, and an invalid line."""
     events = [
         event(f"{who}{n}", f"Thing {n % 3}", n % 2, seats=n, price=n + 0.5, **{who: True})
         for n in range(30)
@@ -54,24 +54,24 @@ def crowd(path: Path, who: str) -> Path:
     return write(path, *events, {"type": "none"})
 
 
-def outcome(work: Callable[[], LoadResult], told: Path) -> None:
-    """What a load says of itself, in a file."""
+def outcome(work: Callable[[], LoadResult], output: Path) -> None:
+    """Write the status or the error of a load to a file."""
     try:
-        told.write_text(work().status)
+        output.write_text(work().status)
     except Conflict as problem:
-        told.write_text(str(problem))
+        output.write_text(str(problem))
 
 
 def load_and_tell(
-    paths: list[Path], lake: Path, meet: Meet, told: Path, runner: type = lakes.Inline
+    paths: list[Path], lake: Path, meet: Meet, output: Path, runner: type = lakes.InlineRunner
 ) -> None:
-    outcome(lambda: lakes.load(paths, lake, meet, runner=runner), told)
+    outcome(lambda: lakes.load(paths, lake, meet, runner=runner), output)
 
 
 def race(
-    tmp_path: Path, one: list[Path], two: list[Path], runner: type = lakes.Inline
+    tmp_path: Path, one: list[Path], two: list[Path], runner: type = lakes.InlineRunner
 ) -> list[str]:
-    """Two loads that are both planned and staged before either commits; what each says."""
+    """Run two loads that are both staged before either commits; return what each wrote."""
     meeting = tmp_path / "meeting"
     meeting.mkdir()
     started = [
@@ -108,21 +108,21 @@ def check_same_files(tmp_path: Path, runner: type) -> None:
     assert won == "finished"
     assert lost.startswith("another run of web (")
     assert "committed first and loaded some of the same files" in lost
-    found = lakes.assert_well(tmp_path / "lake")
+    found = lakes.assert_complete(tmp_path / "lake")
     assert found.failures == ["failed EventLake.Conflict"]
     lakes.load(files, tmp_path / "alone")
     same = [part for part in lakes.WHOLE if part != "failures"]
-    lakes.assert_same(found, lakes.picture(tmp_path / "alone"), same)
+    lakes.assert_same(found, lakes.read_contents(tmp_path / "alone"), same)
     assert lakes.load(files, tmp_path / "lake").status == "nothing"
 
 
 def test_the_same_files_land_once(tmp_path: Path) -> None:
-    check_same_files(tmp_path, lakes.Inline)
+    check_same_files(tmp_path, lakes.InlineRunner)
 
 
 @pytest.mark.spark
 def test_the_same_files_land_once_on_spark(tmp_path: Path) -> None:
-    check_same_files(tmp_path, lakes.Real)
+    check_same_files(tmp_path, lakes.SparkRunner)
 
 
 def test_files_that_share_an_event_conflict_and_land_when_run_again(
@@ -134,22 +134,22 @@ def test_files_that_share_an_event_conflict_and_land_when_run_again(
     assert (won, "landed some of the same message ids" in lost) == ("finished", True)
     result = lakes.load([one, two], lake)
     assert (result.status, result.counts.duplicates) == ("finished", 1)
-    assert lakes.assert_well(lake).rows == 3
+    assert lakes.assert_complete(lake).rows == 3
 
 
 def test_the_command_that_lost_exits_1(tmp_path: Path, lake: Path) -> None:
     file = write(tmp_path / "raw/1.json", event("a"))
     arguments = ("load", file, "--source", "web", "--lake", lake, "--json")
-    meet, told = Meet(tmp_path, "staged", ("go",)), tmp_path / "told"
-    loser = lakes.command_without_spark(*arguments, told=told, progress=meet)
+    meet, output = Meet(tmp_path, "staged", ("go",)), tmp_path / "output"
+    loser = lakes.command_without_spark(*arguments, output=output, progress=meet)
     with processes.ended(loser):
         processes.wait_for(tmp_path / "staged")
         assert lakes.load([file], lake).status == "finished"
         (tmp_path / "go").touch()
-        ran = lakes.ran(loser, told)
+        ran = lakes.read_output(loser, output)
     assert (ran.code, ran.value["error_code"]) == (1, "EventLake.Conflict")
     assert ran.err == f"error: {ran.value['error']} (EventLake.Conflict)\n"
-    assert lakes.assert_well(lake).failures == ["failed EventLake.Conflict"]
+    assert lakes.assert_complete(lake).failures == ["failed EventLake.Conflict"]
 
 
 # Different events
@@ -158,17 +158,17 @@ def test_the_command_that_lost_exits_1(tmp_path: Path, lake: Path) -> None:
 def test_different_files_both_land(tmp_path: Path, lake: Path) -> None:
     one, two = (crowd(tmp_path / f"raw/{name}.json", name) for name in NAMES)
     assert race(tmp_path, [one], [two]) == ["finished", "finished"]
-    found = lakes.assert_well(lake)
+    found = lakes.assert_complete(lake)
     assert len(lakes.read_commits(lake)) == len(found.reports) == 2
     assert len(found.inputs) == 2
     lakes.load([one, two], tmp_path / "alone")
-    alone = lakes.picture(tmp_path / "alone")
+    alone = lakes.read_contents(tmp_path / "alone")
     lakes.assert_same(found, alone, ("tables", "inputs", "quarantine", "ids"))
     assert names(found) == names(alone)
 
 
-def names(found: lakes.Picture) -> dict[str, Any]:
-    """Columns with their types in no order, and partitions: what two runs and one agree in."""
+def names(found: lakes.LakeContents) -> dict[str, Any]:
+    """Columns, types and partitions regardless of order."""
     return {
         table: (sorted(tuple(c.items()) for c in columns), partitions)
         for table, (columns, _, partitions, _) in found.catalog.items()
@@ -179,7 +179,7 @@ def test_both_make_the_same_table(tmp_path: Path, lake: Path) -> None:
     one = write(tmp_path / "raw/1.json", event("a", plan="x", seats=1))
     two = write(tmp_path / "raw/2.json", event("b", hour=8, plan="y", coupon=True))
     assert race(tmp_path, [one], [two]) == ["finished", "finished"]
-    found = lakes.assert_well(lake)
+    found = lakes.assert_complete(lake)
     columns, _, partitions, _ = found.catalog["signed_up"]
     made = {c["name"]: c["type"] for c in columns[12:]}
     assert made == {"plan": "string", "seats": "bigint", "coupon": "boolean"}
@@ -196,13 +196,13 @@ def test_a_new_column_of_another_type_conflicts_and_lands_when_run_again(
     one = write(tmp_path / "raw/1.json", event("a", seats="many"))
     two = write(tmp_path / "raw/2.json", event("b", seats=3))
     lost, won = race(tmp_path, [one], [two])
-    assert (won, "made signed_up.seats another type" in lost) == ("finished", True)
+    assert (won, "gave signed_up.seats another type" in lost) == ("finished", True)
     assert lakes.load([one, two], lake).counts.landed == 1
-    assert lakes.assert_well(lake).rows == 2
+    assert lakes.assert_complete(lake).rows == 2
 
 
 def test_a_table_of_which_the_other_landed_nothing_is_new(tmp_path: Path, lake: Path) -> None:
-    """The other saw the table's name too, but all its events were suppressed."""
+    """The other run had events of the table too, but all were suppressed."""
     one = write(tmp_path / "raw/1.json", {**event("a"), "userId": "u1"}, event("b", "Other"))
     two = write(tmp_path / "raw/2.json", event("c", seats=3))
     meet = Meet(tmp_path, "staged", ("go",))
@@ -213,13 +213,13 @@ def test_a_table_of_which_the_other_landed_nothing_is_new(tmp_path: Path, lake: 
         (tmp_path / "go").touch()
         processes.finish(late)
     assert (tmp_path / "two").read_text() == "finished"
-    found = lakes.assert_well(lake)
+    found = lakes.assert_complete(lake)
     assert [line["is_new"] for line in found.reports[1]] == [True, True]
 
 
 @dataclass
 class PublishesLate:
-    """At one run's commit another commits and stops; its files move while they are looked for."""
+    """At one run's commit, another commits and stops; its files are moved while they are read."""
 
     file: Path
     lake: Path
@@ -267,7 +267,7 @@ def test_an_index_that_moves_while_it_is_looked_for_is_found(tmp_path: Path, lak
 
 
 def test_many_at_once(tmp_path: Path, lake: Path) -> None:
-    """Each of six processes lands its own file, into tables that all of them make."""
+    """Six processes each land a file, into tables that all of them create."""
     tags = tuple(f"p{n}" for n in range(6))
     files = [crowd(tmp_path / f"raw/{tag}.json", tag) for tag in tags]
     started = [
@@ -276,24 +276,24 @@ def test_many_at_once(tmp_path: Path, lake: Path) -> None:
             [file],
             lake,
             Meet(tmp_path, file.stem, tags),
-            tmp_path / f"{file.stem}.told",
+            tmp_path / f"{file.stem}.output",
         )
         for file in files
     ]
     end(*started)
-    assert {(tmp_path / f"{tag}.told").read_text() for tag in tags} == {"finished"}
+    assert {(tmp_path / f"{tag}.output").read_text() for tag in tags} == {"finished"}
     lakes.load(files, tmp_path / "alone")
-    found, alone = lakes.assert_well(lake), lakes.picture(tmp_path / "alone")
+    found, alone = lakes.assert_complete(lake), lakes.read_contents(tmp_path / "alone")
     lakes.assert_same(found, alone, ("tables", "inputs", "quarantine", "ids"))
     assert names(found) == names(alone)
 
 
-# Recovery beside a run that commits
+# Recovery while another run commits
 
 
 @dataclass
 class CommitsAndDies:
-    """Waits before its commit until it is let on, and is killed right after it."""
+    """Waits before its commit for a signal, and is killed right after it."""
 
     folder: Path
 
@@ -319,7 +319,7 @@ def test_a_run_that_commits_while_another_recovers_keeps_its_files(
     late = [{**event(f"b{n}"), "receivedAt": f"2027-06-01T0{n}:00:00Z"} for n in range(5)]
     two = write(tmp_path / "raw/2.json", *late)
     first = processes.start(load_with, [one], lake, CommitsAndDies(tmp_path))
-    look = plan.staged_runs
+    look = plan.list_staged_runs
 
     def look_while_it_commits(store: Store, folder: str) -> list[str]:
         found = look(store, folder) if when == "after" else []
@@ -329,48 +329,48 @@ def test_a_run_that_commits_while_another_recovers_keeps_its_files(
 
     with processes.ended(first):
         processes.wait_for(tmp_path / "staged")
-        with patch.object(plan, "staged_runs", look_while_it_commits):
+        with patch.object(plan, "list_staged_runs", look_while_it_commits):
             assert lakes.load([two], lake).status == "finished"
     assert lakes.load([one, two], lake).status == "nothing"
-    assert lakes.assert_well(lake).rows == 15
+    assert lakes.assert_complete(lake).rows == 15
 
 
-# Runs that are held for dead
+# Runs that are treated as dead
 
 
 @dataclass
 class HoldsForDead:
-    """At one run's commit, another load goes through that takes it for dead."""
+    """At one run's commit, another load runs that treats it as dead."""
 
     files: list[Path]
     lake: Path
     stage: str = "commit"
-    said: list[str] = field(default_factory=list)
+    statuses: list[str] = field(default_factory=list)
 
     def step(self, stage: str, done: int, total: int, rows: int) -> None:
-        if stage == self.stage and not self.said:
+        if stage == self.stage and not self.statuses:
             [lease] = self.lake.glob("segment-stage/*/lease.json")
-            told = json.loads(lease.read_bytes())
-            lease.write_text(json.dumps(told | {"pid": 2**22 + 1}))
-            self.said.append(lakes.load(self.files, self.lake).status)
+            content = json.loads(lease.read_bytes())
+            lease.write_text(json.dumps(content | {"pid": 2**22 + 1}))
+            self.statuses.append(lakes.load(self.files, self.lake).status)
 
 
 def test_a_run_held_for_dead_cannot_commit(tmp_path: Path, lake: Path) -> None:
     one = write(tmp_path / "raw/1.json", event("a"))
     two = write(tmp_path / "raw/2.json", event("b"))
     other = HoldsForDead([two], lake)
-    with pytest.raises(Conflict, match="held this run for dead and went on without it"):
+    with pytest.raises(Conflict, match="treated this run as dead and abandoned it"):
         lakes.load([one], lake, other)
-    assert other.said == ["finished"]
-    found = lakes.assert_well(lake)
+    assert other.statuses == ["finished"]
+    found = lakes.assert_complete(lake)
     assert (found.rows, found.failures) == (1, ["failed EventLake.Conflict"])
     assert lakes.load([one], lake).status == "finished"
-    assert lakes.assert_well(lake).rows == 2
+    assert lakes.assert_complete(lake).rows == 2
 
 
 @dataclass
 class ComesBack:
-    """A run held for dead at another's plan commits before the other does, then is slow."""
+    """A run that another treats as dead commits first, and is slow then."""
 
     slow: Path
     lake: Path
@@ -418,11 +418,11 @@ def test_a_run_held_for_dead_that_commits_first_keeps_its_files(tmp_path: Path, 
         end(other.process)
     assert (tmp_path / "slow").read_text() == "finished"
     lakes.load([quick], lake)
-    assert lakes.assert_well(lake).rows == 2
+    assert lakes.assert_complete(lake).rows == 2
 
 
 def test_a_stage_that_has_no_lease_yet_is_not_dead(tmp_path: Path) -> None:
-    """Its folder is made a moment before its lease."""
+    """Its folder is created a moment before its lease."""
     store, run_id = Disk(str(tmp_path)), f"{time.time_ns():019d}"
     (tmp_path / stage_path(run_id)).mkdir(parents=True)
     assert not is_dead(store, run_id)
@@ -455,7 +455,7 @@ def test_a_lease_that_goes_while_it_is_read_is_no_lease(tmp_path: Path) -> None:
 
 
 def test_two_runs_register_one_table_at_once(tmp_path: Path) -> None:
-    """What one adds while the other adds is not lost."""
+    """Concurrent additions are not lost."""
     both = threading.Barrier(2, timeout=2)
 
     class Slow(Disk):

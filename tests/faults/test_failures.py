@@ -1,4 +1,4 @@
-"""Runs that end, but not well: what they leave, what they say, and what the next run does."""
+"""Failed runs: what remains, what they report, and what the next run does."""
 
 import json
 import os
@@ -25,20 +25,20 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def check_failed(lake: Path) -> dict[str, Any]:
-    """Nothing is left but a report that says why."""
+    """Assert that only a failure report remains, and return its line."""
     assert not [*lake.glob("segment-stage/*")]
     assert lakes.read_commits(lake) == []
     [report] = lake.glob("segment-data/reports/*/*/*/report.json")
-    told: dict[str, Any] = json.loads(report.read_text())
-    assert told["status"] == "failed"
-    return told
+    line: dict[str, Any] = json.loads(report.read_text())
+    assert line["status"] == "failed"
+    return line
 
 
 # Spark is lost
 
 
-class LostSpark(lakes.Inline):
-    """Its JVM is gone when the second stage asks it for work."""
+class LostSpark(lakes.InlineRunner):
+    """A JVM that is gone when the second step uses it."""
 
     asked = 0
 
@@ -57,24 +57,24 @@ def test_a_run_that_lost_its_spark_has_failed(files: list[Path], tmp_path: Path)
 
 @dataclass
 class KillsTheJvm:
-    """At a step, ends the JVM that this process has started."""
+    """Kills this process's JVM at a step."""
 
     stage: str
 
     def step(self, stage: str, done: int, total: int, rows: int) -> None:
         if stage == self.stage:
             for child in psutil.Process().children(recursive=True):
-                with suppress(psutil.NoSuchProcess):  # others come and go meanwhile
+                with suppress(psutil.NoSuchProcess):  # other processes end meanwhile
                     if child.name() == "java":
                         child.kill()
                         child.wait(10)
 
 
-def load_without_a_jvm(files: list[Path], lake: Path, told: Path) -> None:
+def load_without_a_jvm(files: list[Path], lake: Path, output: Path) -> None:
     try:
-        lakes.load(files, lake, KillsTheJvm("write"), runner=lakes.Real)
+        lakes.load(files, lake, KillsTheJvm("write"), runner=lakes.SparkRunner)
     except EventLakeError as problem:
-        told.write_text(f"{type(problem).__name__}: {problem}")
+        output.write_text(f"{type(problem).__name__}: {problem}")
 
 
 @pytest.mark.spark
@@ -82,10 +82,10 @@ def test_a_jvm_that_is_killed_is_an_error_that_names_the_log(
     files: list[Path], tmp_path: Path
 ) -> None:
     """As the kernel does when memory runs out."""
-    lake, told = tmp_path / "lake", tmp_path / "told"
-    assert processes.finish(processes.start(load_without_a_jvm, files, lake, told)) == 0
-    assert told.read_text().partition(":")[0] in ("Internal", "Unavailable")
-    assert f"eventlake-logs-{os.geteuid()}/spark-" in told.read_text()
+    lake, output = tmp_path / "lake", tmp_path / "output"
+    assert processes.finish(processes.start(load_without_a_jvm, files, lake, output)) == 0
+    assert output.read_text().partition(":")[0] in ("Internal", "Unavailable")
+    assert f"eventlake-logs-{os.geteuid()}/spark-" in output.read_text()
     check_failed(lake)
 
 
@@ -108,23 +108,23 @@ def test_an_interrupted_run_leaves_a_report(files: list[Path], tmp_path: Path) -
         lakes.load(files, tmp_path, Interrupts("write"))
     check_failed(tmp_path)
     assert lakes.load(files, tmp_path).status == "finished"
-    assert lakes.assert_well(tmp_path).rows == 240
+    assert lakes.assert_complete(tmp_path).rows == 240
 
 
 @pytest.mark.parametrize("stage", ["publish", "register", "report", "clean"])
 def test_a_run_interrupted_after_its_commit_is_carried_out_by_the_next(
     files: list[Path], tmp_path: Path, stage: str
 ) -> None:
-    """In the same process: that the process lives says nothing about the run."""
+    """In the same process: a living process does not mean a living run."""
     with pytest.raises(KeyboardInterrupt):
         lakes.load(files[:2], tmp_path, Interrupts(stage))
     assert lakes.load(files, tmp_path).status == "finished"
-    assert lakes.assert_well(tmp_path).rows == 240
+    assert lakes.assert_complete(tmp_path).rows == 240
 
 
 @dataclass
 class FailsAfterCommit:
-    """The commit is made, and then the call that made it does not return."""
+    """The commit is made, but its call does not return."""
 
     problem: BaseException
     create: Any = field(default=Store.create)
@@ -148,7 +148,7 @@ def test_a_commit_whose_answer_is_lost_stands(
         lakes.load(files[:2], tmp_path)
     assert len(lakes.read_commits(tmp_path)) == 1
     lakes.load(files, tmp_path)
-    assert lakes.assert_well(tmp_path).rows == 240
+    assert lakes.assert_complete(tmp_path).rows == 240
 
 
 @pytest.mark.spark
@@ -192,7 +192,7 @@ def test_a_partial_run_is_completed_by_the_next_in_the_same_process(
     assert (tmp_path / result.report).exists()
     shutil.rmtree(path)
     assert lakes.load(files, tmp_path).status == "finished"
-    assert lakes.assert_well(tmp_path).rows == 240
+    assert lakes.assert_complete(tmp_path).rows == 240
 
 
 def test_a_table_that_stays_blocked_does_not_stop_later_runs(
@@ -203,6 +203,6 @@ def test_a_table_that_stays_blocked_does_not_stop_later_runs(
     assert lakes.load(files, tmp_path).status == "partial"
     shutil.rmtree(path)
     assert lakes.load(files, tmp_path).status == "nothing"
-    found = lakes.assert_well(tmp_path)
+    found = lakes.assert_complete(tmp_path)
     assert found.rows == 240
     assert {line["status"] for report in found.reports for line in report} == {"finished"}

@@ -1,4 +1,4 @@
-"""A run killed at every point: the next load recovers, and the lake is as if nothing had been."""
+"""A run killed at every point: the next load recovers, and the lake is as without the kill."""
 
 import re
 import signal
@@ -22,7 +22,7 @@ class Changes:
     """Counts what is about to change in the lake, and kills the process before the n-th change."""
 
     def __init__(self, kill_at: int = -1) -> None:
-        self.told: list[str] = []
+        self.changes: list[str] = []
         self.kill_at = kill_at
 
     def __enter__(self) -> "Changes":
@@ -36,7 +36,7 @@ class Changes:
 
     def _watched(self, name: str, change: Any) -> Any:
         def watched(store: Store, path: str, *given: Any, **more: Any) -> Any:
-            self._tell(f"{name} {path}")
+            self._record(f"{name} {path}")
             return change(store, path, *given, **more)
 
         return watched
@@ -44,22 +44,22 @@ class Changes:
     def _delete(self, change: Any) -> Any:
         def watched(store: Store, paths: Iterable[str]) -> None:
             for path in paths:
-                self._tell(f"delete {path}")
+                self._record(f"delete {path}")
                 change(store, [path])
 
         return watched
 
-    def _tell(self, what: str) -> None:
-        if len(self.told) == self.kill_at:
+    def _record(self, what: str) -> None:
+        if len(self.changes) == self.kill_at:
             die()
-        self.told.append(what)
+        self.changes.append(what)
 
 
-def killed_at_change(paths: list[Path], lake: Path, number: int, told: Path) -> None:
-    """Kill before a change; a run that lives writes down what it changed."""
+def killed_at_change(paths: list[Path], lake: Path, number: int, output: Path) -> None:
+    """Kill before a change; a run that survives writes its changes to `output`."""
     with Changes(number) as changes:
         lakes.load(paths, lake)
-        told.write_text("\n".join(changes.told))
+        output.write_text("\n".join(changes.changes))
 
 
 @pytest.fixture(scope="module")
@@ -99,16 +99,16 @@ def test_killed_before_any_change_of_the_lake(
     world: World, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """Between two steps there may be several: a table, then its partitions; a stage's objects."""
-    told = tmp_path / "told"
-    assert run(killed_at_change, world.files[:2], tmp_path / "lake", -1, told) == 0
-    changes = told.read_text().splitlines()
+    output = tmp_path / "output"
+    assert run(killed_at_change, world.files[:2], tmp_path / "lake", -1, output) == 0
+    changes = output.read_text().splitlines()
     assert {change.split()[0] for change in changes} == {"write", "create", "publish", "delete"}
     for number, change in enumerate(changes):
         if re.match("publish|write segment-stage/.*/write/", change):
-            continue  # a step each, or one of many alike
+            continue  # covered by the steps, or one of many alike
         with subtests.test(change=change):
             lake = tmp_path / f"{number}"
-            code = run(killed_at_change, world.files[:2], lake, number, told)
+            code = run(killed_at_change, world.files[:2], lake, number, output)
             assert code == -signal.SIGKILL
             world.check(lake)
 
@@ -142,7 +142,7 @@ def test_the_run_that_recovers_is_killed_too(
 
 @dataclass
 class Amid(AtStep):
-    """Kills a moment after the step, while Spark is at work."""
+    """Kills a moment after the step, while Spark works."""
 
     def step(self, stage: str, done: int, total: int, rows: int) -> None:
         if stage == self.stage:
@@ -163,7 +163,7 @@ def test_killed_on_spark(world: World, tmp_path: Path, subtests: pytest.Subtests
 
     def kill(number: int) -> int:
         lake = tmp_path / f"{number}"
-        return run(killed_at_step, world.files[:2], lake, ON_SPARK[number], lakes.Real)
+        return run(killed_at_step, world.files[:2], lake, ON_SPARK[number], lakes.SparkRunner)
 
     with ThreadPoolExecutor(2) as both:
         codes = list(both.map(kill, range(len(ON_SPARK))))
@@ -186,14 +186,14 @@ def test_half_an_object_of_the_ledger_is_no_object(world: World, tmp_path: Path)
     lakes.load(world.files[:2], tmp_path)
     (tmp_path / "segment-data/ledger/web/000000000002.json#1").write_bytes(b"half")
     lakes.load(world.files, tmp_path)
-    found = lakes.picture(tmp_path)
+    found = lakes.read_contents(tmp_path)
     lakes.assert_same(found, world.twice, [part for part in lakes.WHOLE if part != "strays"])
 
 
 def test_half_an_object_of_the_catalog_goes_when_its_table_changes(
     world: World, tmp_path: Path
 ) -> None:
-    """Several tables are registered at a time: a kill may leave half of some."""
+    """Several tables are registered in parallel, so a kill may leave some incomplete."""
     run(killed_at_step, world.files[:2], tmp_path, AtStep(0, "register", 3))
     for table in ("pages", "identifies"):
         (tmp_path / f"segment-data/catalog/web/{table}.json#1").write_bytes(b"half")
@@ -205,17 +205,17 @@ def test_a_load_that_lands_nothing_carries_out_what_was_committed(
 ) -> None:
     run(killed_at_step, world.files[:2], tmp_path, AtStep(0, "publish", 3))
     assert lakes.load(world.files[:2], tmp_path).status == "nothing"
-    assert len(lakes.assert_well(tmp_path).reports) == 1
+    assert len(lakes.assert_complete(tmp_path).reports) == 1
 
 
 def test_the_stage_of_another_source_is_left_alone(world: World, tmp_path: Path) -> None:
-    """Also of one that is dead: what it has committed is its own next run's to carry out."""
+    """Also of a dead run: only the next run of its own source finishes its commit."""
     run(killed_at_step, world.files[:2], tmp_path, AtStep(0, "publish", 3))
     [stage] = (tmp_path / "segment-stage").iterdir()
     before = sorted(stage.rglob("*"))
     lakes.load(world.files, tmp_path, settings=SourceSettings(source="app"))
     assert sorted(stage.rglob("*")) == before
     lakes.load(world.files, tmp_path)
-    found = lakes.assert_well(tmp_path)
+    found = lakes.assert_complete(tmp_path)
     assert found.reported == {"app", "web"}
     lakes.assert_same(found, world.twice, [part for part in lakes.WHOLE if part != "reported"])

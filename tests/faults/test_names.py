@@ -1,4 +1,4 @@
-"""Two sources never share a table, and a table keeps its history whatever it is called."""
+"""Two sources never share a table, and a renamed table has all its partitions."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.processes import Meet
 
 
 def events(path: Path, who: str, hours: range, day: int = 1) -> Path:
-    """One event an hour, its id made of `who` and the hour."""
+    """One event an hour, with an id of `who` and the hour."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = (
         {
@@ -132,7 +132,7 @@ def test_tables_under_a_new_name_have_all_their_history(
     load(events(tmp_path / "1.json", "a", range(10)), lake, source="web")
     result = load(events(tmp_path / "2.json", "b", range(5), day=2), lake, source="web", **change)
     assert result.warnings
-    assert "whole history" in result.warnings[0]
+    assert "all their partitions" in result.warnings[0]
     assert count(lake, new) == 15
     entry = json.loads((lake / f"segment-data/catalog/{new.replace('.', '/')}.json").read_bytes())
     assert len(entry["partitions"]) == 15
@@ -159,7 +159,7 @@ def test_the_folder_of_a_table_does_not_know_the_prefix(tmp_path: Path) -> None:
     assert folders == ["segment_type=order_done"]
 
 
-# A catalog that somebody changed
+# A catalog that was changed by hand
 
 
 def damaged(tmp_path: Path) -> tuple[Path, Path]:

@@ -1,4 +1,4 @@
-"""The command killed at moments that nobody chose, again and again, on one lake."""
+"""The command killed repeatedly at random times on one lake."""
 
 from pathlib import Path
 

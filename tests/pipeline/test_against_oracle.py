@@ -1,4 +1,4 @@
-"""The kernels and a plain second implementation of the contract; `tests/pipeline` has more."""
+"""The kernels against a plain second implementation of the contract."""
 
 from random import Random
 from typing import Any

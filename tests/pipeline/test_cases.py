@@ -1,4 +1,4 @@
-"""The promises of `tests/cases`, each kept: events in, tables and reports out.
+"""The cases of `tests/cases`: events in, tables and reports out.
 
 What landed is read here with pyarrow and json alone, so that nothing of the pipeline vouches for
 itself.
@@ -81,14 +81,14 @@ def test_a_case_lands_as_promised(case: Case, tmp_path: Path) -> None:
 
 @each_case
 def test_the_oracle_agrees(case: Case) -> None:
-    """What a case promises follows from the contract for a second implementation too."""
+    """A second implementation of the contract gives what a case expects."""
     known = Settings.__dataclass_fields__.keys() & case.settings.keys()
     oracle = Oracle(Settings(**{key: case.settings[key] for key in known}))
     for load in case.loads:
         oracle.settings = replace(oracle.settings, suppressed=load.suppressed)
         logs = [log for log in load.logs if not log.name.endswith((".txt", ".png"))]
         result = oracle.load({log.name: log.lines for log in logs})
-        # The oracle is given the lines that can be read, and does not see the damage.
+        # The oracle gets the readable lines, without the damage.
         rows = [row for row in load.quarantine if row[2] != "damaged_file"]
         damaged = len(load.quarantine) - len(rows)
         result.received += damaged
@@ -123,7 +123,7 @@ def test_a_case_can_be_read(case: Case) -> None:
 
 @dataclass(frozen=True)
 class Lake:
-    """What a source has in a lake, read straight from the files."""
+    """A source's tables, read from the files."""
 
     root: Path
     folder: str
@@ -181,7 +181,7 @@ def partition_path(values: dict[str, str]) -> str:
 
 
 def rows_of(file: Path, columns: Columns) -> list[Row]:
-    """The cells of a file that are not null; the file must have the form that is promised."""
+    """The non-null cells of a file, whose format is checked."""
     parquet = pq.ParquetFile(file)
     schema = parquet.schema_arrow
     assert {field.name: field.type for field in schema} == {
@@ -207,7 +207,7 @@ def check_tables(found: dict[str, Table], promised: dict[str, Table]) -> None:
 
 
 def check_report(report: list[Row], load: Load, lake: Lake, before: dict[str, Table]) -> None:
-    """What the case says of the report, and what every report owes."""
+    """Check what the case expects of the report, and what every report must have."""
     run, *tables = report
     assert (run["type"], run["table_name"]) == ("source", "")
     assert {what: run[field] for what, field in COUNT_FIELDS.items()} == load.counts
@@ -237,7 +237,7 @@ def check_line(line: Row) -> None:
 
 
 def check_written(line: Row, lake: Lake) -> None:
-    """A table's line and the files of its run tell the same; one file holds a partition."""
+    """A table's report line agrees with the run's files; each partition is one file."""
     files = lake.files(line["table_name"], line["run_id"])
     assert line["type"] == "event"
     assert line["row_count"] == sum(pq.read_metadata(file).num_rows for file in files)
@@ -247,7 +247,7 @@ def check_written(line: Row, lake: Lake) -> None:
 
 
 def check_growth(line: Row, before: Table | None, after: Table | None) -> None:
-    """New columns are at the table's end, in order; the others are as they were."""
+    """New columns are at the table's end, in order; the others are unchanged."""
     assert line["is_new"] == (before is None and after is not None)
     new = [(column["name"], column["type"]) for column in line["new_columns"]]
     assert new == sorted(new)
@@ -258,7 +258,7 @@ def check_growth(line: Row, before: Table | None, after: Table | None) -> None:
 
 
 def check_quarantine(rows: list[Row], load: Load, run_id: str) -> None:
-    """Each line that is no event is there, as it was sent."""
+    """Each invalid line is there, as it was sent."""
     sent = {log.name: log.lines for log in load.logs}
     found = []
     for row in rows:

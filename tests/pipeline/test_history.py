@@ -1,4 +1,4 @@
-"""What a sync costs does not depend on how many there were before it."""
+"""The cost of a sync does not depend on how many came before it."""
 
 import json
 from pathlib import Path
@@ -9,9 +9,9 @@ from tests.aws.moto import Aws, aws
 from tests.aws.proxy import Proxy, proxy
 
 from eventlake.ledger import Ledger
-from eventlake.ledger.commits import KEPT_SNAPSHOTS, SNAPSHOT_EVERY
+from eventlake.ledger.commits import MAX_SNAPSHOTS, SNAPSHOT_EVERY
 from eventlake.model.lake import AwsSettings
-from eventlake.pipeline.merge_ids import MERGE
+from eventlake.pipeline.merge_ids import MERGE_FILES
 from eventlake.services.read import open_lake
 from eventlake.stores import Disk
 
@@ -22,7 +22,7 @@ FIVE_MINUTES = 300
 
 
 def log(folder: Path, number: int, events: int = 8) -> Path:
-    """The events of five minutes; the last of them comes again five minutes later."""
+    """The events of five minutes; the last is repeated five minutes later."""
     folder.mkdir(exist_ok=True)
     path = folder / f"{number:05d}.jsonl"
     ids = [f"{number}-{n}" for n in range(events)] + [f"{number - 1}-{events - 1}"]
@@ -53,10 +53,10 @@ def test_three_hundred_syncs_leave_a_small_state(tmp_path: Path) -> None:
         duplicates += result.counts.duplicates
     assert duplicates == 299, "an id is known whichever file of the index it is in by now"
     ledger = Ledger(Disk(str(lake)), "web")
-    state = ledger.state()
-    assert len(state.ids) <= 3 * MERGE  # rather than 300
+    state = ledger.read_state()
+    assert len(state.ids) <= 3 * MERGE_FILES  # rather than 300
     _, snapshots = ledger.store.names(f"{ledger.path}/snapshots")
-    assert len(snapshots) == KEPT_SNAPSHOTS
+    assert len(snapshots) == MAX_SNAPSHOTS
     assert state.sequence - int(snapshots[-1][:12]) < SNAPSHOT_EVERY
     assert len(state.manifests) < 10
     assert len(ledger.store.read(f"{ledger.path}/snapshots/{snapshots[-1]}")) < 100_000
@@ -86,10 +86,10 @@ def test_index_files_that_were_merged_go_after_a_day(
 ) -> None:
     lake = tmp_path / "lake"
     index = lake / "segment-data/ledger/web/ids"
-    for number in range(MERGE + 1):
+    for number in range(MERGE_FILES + 1):
         lakes.load([log(tmp_path / "raw", number)], lake)
-    assert len(list(index.iterdir())) == MERGE + 2, "a run planned before may still read them"
-    monkeypatch.setattr("eventlake.pipeline.plan.RETIRED_FOR", 0.0)
-    lakes.load([log(tmp_path / "raw", MERGE + 1)], lake)
+    assert len(list(index.iterdir())) == MERGE_FILES + 2, "a run planned before may still read them"
+    monkeypatch.setattr("eventlake.pipeline.plan.RETIRED_SECONDS", 0.0)
+    lakes.load([log(tmp_path / "raw", MERGE_FILES + 1)], lake)
     assert len(list(index.iterdir())) == 3
     assert open_lake(lake).verify("web").problems == ()

@@ -1,4 +1,4 @@
-"""What a user names as input, from the path to the rows: nothing is left out in silence."""
+"""What a user names as input, from path to rows: nothing is ignored silently."""
 
 import gzip
 import json
@@ -38,7 +38,7 @@ def lines(count: int, prefix: str = "m") -> bytes:
 
 def sync(lake: Path, source: str = "web") -> LoadResult:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eventlake.services.load, "LocalSpark", lakes.Inline)
+        patch.setattr(eventlake.services.load, "LocalSpark", lakes.InlineRunner)
         return eventlake.services.load.sync(source, lake=lake)
 
 
@@ -83,7 +83,7 @@ def test_what_is_no_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         listening.bind("socket.jsonl")
         found = lakes.load([raw], tmp_path / "lake").passed_over
     assert found == (
-        f"{raw}/gone.jsonl (a link to nothing)",
+        f"{raw}/gone.jsonl (a broken link)",
         f"{raw}/pipe.jsonl (a pipe)",
         f"{raw}/socket.jsonl (a socket)",
     )
@@ -115,7 +115,7 @@ def test_a_folder_without_logs_beside_one_with_logs_is_a_warning(tmp_path: Path)
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder: logs, and beside them a lake that has them in its archive."""
+    """The current folder: logs, and a lake that has copies of them in its archive."""
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "a.jsonl").write_bytes(lines(5) + b"bad\n")
@@ -161,7 +161,7 @@ def test_another_lake_below_the_folder_gives_its_archive_alone(data: Path) -> No
 )
 def test_the_tables_of_the_lake_are_refused(data: Path, given: str) -> None:
     assert data.exists()
-    with pytest.raises(InvalidSettings, match=r"is the lake's own: .* segment-logs"):
+    with pytest.raises(InvalidSettings, match=r"is the lake's own .* segment-logs"):
         lakes.load([given], Path("lake"))
 
 
@@ -208,7 +208,7 @@ PACKED = {"gz": gzip.compress, "zst": zstandard.ZstdCompressor().compress, "plai
 
 
 def pipe_with(content: bytes) -> int:
-    """The reading end of a pipe that content comes through."""
+    """The reading end of a pipe with content."""
     reader, writer = os.pipe()
     threading.Thread(target=_write_all, args=(writer, content), daemon=True).start()
     return reader
@@ -224,7 +224,7 @@ Piped = Callable[[bytes], str]
 
 @pytest.fixture
 def piped() -> Iterator[Piped]:
-    """Makes paths from which content can be read once, as `<(command)` is in a shell."""
+    """Makes paths whose content can be read once, like `<(command)` in a shell."""
     readers: list[int] = []
 
     def path_of(content: bytes) -> str:
@@ -271,8 +271,9 @@ def test_a_stream_that_is_empty_is_a_failure(tmp_path: Path, piped: Piped) -> No
 
 
 COMMAND = (
-    "import sys, eventlake.services.load, eventlake.cli.main as m; from tests.lakes import Inline;"
-    " eventlake.services.load.LocalSpark = Inline; sys.exit(m.main())"
+    "import sys, eventlake.services.load, eventlake.cli.main as m;"
+    " from tests.lakes import InlineRunner;"
+    " eventlake.services.load.LocalSpark = InlineRunner; sys.exit(m.main())"
 )
 
 
@@ -361,7 +362,7 @@ def test_a_stream_whose_load_was_killed_lands_once(
     if next_run == "sync" and stage != "archive":
         sync(lake)
     lakes.load([piped(lines(4) + b"bad\n")], lake)
-    found = lakes.assert_well(lake)
+    found = lakes.assert_complete(lake)
     assert (found.rows, found.quarantine.total()) == (4, 1)
 
 
@@ -376,12 +377,12 @@ def test_a_copy_that_a_sync_landed_first_is_not_loaded_again(tmp_path: Path) -> 
     assert sync(lake).counts.landed == 4
     again = lakes.load([raw], lake, keep_raw=True)
     assert (again.status, again.already_loaded) == ("nothing", 1)
-    found = lakes.assert_well(lake)
+    found = lakes.assert_complete(lake)
     assert (found.rows, found.quarantine.total()) == (4, 1)
 
 
 class Pieces:
-    """A pipe that never has much at once."""
+    """A pipe that returns few bytes per read."""
 
     def __init__(self, path: Path, megabytes: int) -> None:
         os.mkfifo(path)
@@ -399,10 +400,10 @@ def test_memory_is_bounded_while_a_stream_is_copied(tmp_path: Path) -> None:
     writer = threading.Thread(target=pieces.write)
     writer.start()
     code = (
-        "import resource, sys; from eventlake.archive import keep_stream;"
+        "import resource, sys; from eventlake.archive import copy_stream;"
         " from eventlake.stores import Disk;"
         " before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
-        " keep_stream(sys.argv[1], Disk(sys.argv[2]), 'web');"
+        " copy_stream(sys.argv[1], Disk(sys.argv[2]), 'web');"
         " print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
     ran = subprocess.run(
@@ -415,7 +416,7 @@ def test_memory_is_bounded_while_a_stream_is_copied(tmp_path: Path) -> None:
     assert int(ran.stdout) < 60_000  # kilobytes
 
 
-# Paths that cannot be
+# Invalid paths
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 import zstandard
 from tests import adversary, lakes, oracle, processes
-from tests.lakes import Picture
+from tests.lakes import LakeContents
 
 pytestmark = pytest.mark.spark
 
@@ -17,7 +17,7 @@ SAME = ("tables", "catalog", "reports", "ids", "strays", "problems")
 
 
 def archive(folder: Path) -> dict[str, list[Path]]:
-    """The same lines in one file, in many, and in many of three kinds."""
+    """The same lines in one file, in many, and in many of three compressions."""
     lines = list(distinct([*adversary.lines(3, 400), *sample_lines(folder / "sample")]))
     return {
         "one": [write(folder / "one/0.json", lines)],
@@ -32,7 +32,7 @@ def sample_lines(folder: Path) -> list[bytes]:
 
 
 def distinct(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Of different lines with one id and moment only the first: else their place would decide."""
+    """Only the first of different lines with one id and time: otherwise their order matters."""
     known: dict[object, bytes] = {}
     for line in lines:
         if known.setdefault(key(line), line) == line:
@@ -40,7 +40,7 @@ def distinct(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def key(line: bytes) -> object:
-    """An event's id and moment; what is no event is known by itself."""
+    """An event's id and time; the line itself if it is invalid."""
     if oracle.reason_against(line):
         return line
     event, _ = oracle.parse(line)
@@ -69,17 +69,17 @@ def write(path: Path, lines: list[bytes]) -> Path:
 
 
 def load_each(archives: dict[str, list[Path]], folder: Path, master: str) -> None:
-    """A lake for each way to file the lines, all on one master."""
+    """A lake for each arrangement of the lines, all on one master."""
     for name, files in archives.items():
-        lakes.load(files, folder / name, runner=lakes.Real, master=master)
+        lakes.load(files, folder / name, runner=lakes.SparkRunner, master=master)
 
 
-def reasons(found: Picture) -> list[tuple[object, ...]]:
-    """The quarantine without places; what damage looks like may depend on them."""
+def reasons(found: LakeContents) -> list[tuple[object, ...]]:
+    """Reasons and raw lines of the quarantine; the details may depend on the files."""
     return sorted((reason, raw) for (reason, _, raw, _, _) in found.quarantine.elements())
 
 
-def check_same(found: Picture, wanted: Picture) -> None:
+def check_same(found: LakeContents, wanted: LakeContents) -> None:
     lakes.assert_same(found, wanted, SAME)
     assert reasons(found) == reasons(wanted)
 
@@ -90,11 +90,13 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
 
 
 @pytest.fixture(scope="module")
-def wanted(archives: dict[str, list[Path]], tmp_path_factory: pytest.TempPathFactory) -> Picture:
+def wanted(
+    archives: dict[str, list[Path]], tmp_path_factory: pytest.TempPathFactory
+) -> LakeContents:
     """One file, read by one process, without Spark."""
     lake = tmp_path_factory.mktemp("wanted")
     lakes.load(archives["one"], lake)
-    return lakes.assert_well(lake)
+    return lakes.assert_complete(lake)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_order_and_parallelism_do_not_matter(
     master: str,
     names: tuple[str, ...],
     archives: dict[str, list[Path]],
-    wanted: Picture,
+    wanted: LakeContents,
     tmp_path: Path,
     subtests: pytest.Subtests,
 ) -> None:
@@ -112,10 +114,10 @@ def test_order_and_parallelism_do_not_matter(
     assert processes.finish(processes.start(load_each, chosen, tmp_path, master)) == 0
     for name in chosen:
         with subtests.test(name=name):
-            check_same(lakes.picture(tmp_path / name), wanted)
+            check_same(lakes.read_contents(tmp_path / name), wanted)
 
 
-def test_enough_comes_through(wanted: Picture) -> None:
+def test_enough_comes_through(wanted: LakeContents) -> None:
     assert wanted.rows > 700
     assert len(wanted.tables) > 30
     assert len(reasons(wanted)) > 40

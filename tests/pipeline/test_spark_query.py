@@ -1,4 +1,4 @@
-"""Queries that Spark answers: names that mean something in SQL, mistakes, damaged files."""
+"""Queries with Spark: names that are SQL keywords, mistakes, damaged files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""From files to Parquet, every stage but Spark itself, against the oracle."""
+"""From files to Parquet through every step, without Spark, against the oracle."""
 
 import gzip
 import random
@@ -16,7 +16,7 @@ from eventlake.pipeline import read
 
 
 def lines_of(seed: int) -> list[bytes]:
-    """Lines that try to hurt and lines of one shape, none with a line break in it."""
+    """Adversarial lines and regular lines, without line breaks."""
     lines = [*adversary.lines(seed, 250), *regular.events(seed, 250)]
     random.Random(seed).shuffle(lines)
     return [line for line in lines if b"\n" not in line]
@@ -28,10 +28,10 @@ def test_what_lands_is_what_the_oracle_says(
 ) -> None:
     """Two loads of some files, read by some tasks, with large tables and small ones."""
     dice = random.Random(seed)
-    monkeypatch.setattr(read, "FEW", dice.choice([0, 2000, 20_000, read.FEW]))
-    monkeypatch.setattr(read, "PILE", dice.choice([5000, 50_000, read.PILE]))
-    monkeypatch.setattr(read, "PILES", dice.choice([20_000, read.PILES]))
-    monkeypatch.setattr(lakes.Inline, "parallelism", dice.choice([1, 2, 5]))
+    monkeypatch.setattr(read, "SPILL_BYTES", dice.choice([0, 2000, 20_000, read.SPILL_BYTES]))
+    monkeypatch.setattr(read, "PARSE_BYTES", dice.choice([5000, 50_000, read.PARSE_BYTES]))
+    monkeypatch.setattr(read, "HELD_BYTES", dice.choice([20_000, read.HELD_BYTES]))
+    monkeypatch.setattr(lakes.InlineRunner, "parallelism", dice.choice([1, 2, 5]))
     case, suppressed = CASES[seed % len(CASES)], frozenset({"u2"}) if seed % 2 else frozenset()
     oracle = Oracle(Settings(suppressed=suppressed, **case))
     settings = source_settings(source="web", **case)
@@ -53,7 +53,7 @@ def test_what_lands_is_what_the_oracle_says(
 
 
 def check(lake: Path, oracle: Oracle, partitions: tuple[str, ...]) -> None:
-    found = lakes.picture(lake)
+    found = lakes.read_contents(lake)
     assert found.problems == ()
     assert found.strays == []
     assert found.catalog.keys() == oracle.tables.keys()
@@ -67,7 +67,11 @@ def check(lake: Path, oracle: Oracle, partitions: tuple[str, ...]) -> None:
         assert ours == theirs, difference(table, ours, theirs)
 
 
-WAYS = {"one task": (1, read.FEW), "two tasks": (2, 0), "two tasks and a gathering": (2, read.FEW)}
+WAYS = {
+    "one task": (1, read.SPILL_BYTES),
+    "two tasks": (2, 0),
+    "two tasks and a gathering": (2, read.SPILL_BYTES),
+}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -76,8 +80,8 @@ def test_duplicates_tell_of_columns_whichever_way_they_go(
 ) -> None:
     """Nothing of the second load lands, and its column is made."""
     parallelism, few = WAYS[way]
-    monkeypatch.setattr(lakes.Inline, "parallelism", parallelism)
-    monkeypatch.setattr(read, "FEW", few)
+    monkeypatch.setattr(lakes.InlineRunner, "parallelism", parallelism)
+    monkeypatch.setattr(read, "SPILL_BYTES", few)
     settings, lake = source_settings(source="web"), tmp_path / "lake"
     for folder, properties in ((tmp_path / "a", '{"n":1}'), (tmp_path / "b", '{"n":1,"late":2}')):
         folder.mkdir()
@@ -90,7 +94,7 @@ def test_duplicates_tell_of_columns_whichever_way_they_go(
             (folder / f"{file}.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
         done = lakes.load([folder], lake, settings=settings)
     assert (done.counts.landed, done.counts.duplicates) == (0, 10)
-    found = lakes.assert_well(lake)
+    found = lakes.assert_complete(lake)
     assert found.rows == 10
     columns, *_ = found.catalog["e"]
     assert "late" in {column["name"] for column in columns}

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from eventlake.archive import LAKE, PIECE, find, keep, local_path, open_log
+from eventlake.archive import LAKE, READ_BYTES, copy_inputs, find_inputs, local_path, open_input
 from eventlake.errors import InvalidSettings
 from eventlake.model.commit import Input
 from eventlake.stores import Disk, Store
@@ -45,7 +45,7 @@ LOGS = {
 
 
 def test_the_logs_of_a_folder_with_other_things_in_it(raw: Path) -> None:
-    found = find([raw])
+    found = find_inputs([raw])
     assert names(found.inputs, raw) == LOGS
     others = {
         "README.md",
@@ -62,22 +62,22 @@ def test_the_logs_of_a_folder_with_other_things_in_it(raw: Path) -> None:
 
 
 def test_every_name_survives_its_address(raw: Path) -> None:
-    for one in find([raw]).inputs:
+    for one in find_inputs([raw]).inputs:
         path = local_path(one.uri)
-        assert b"".join(open_log(one.uri)).decode() == str(path.relative_to(raw))
+        assert b"".join(open_input(one.uri)).decode() == str(path.relative_to(raw))
         assert one.size == path.stat().st_size
 
 
 def test_a_name_that_is_no_utf8(tmp_path: Path) -> None:
     path = os.fsencode(tmp_path) + b"/\xff.json"
     Path(os.fsdecode(path)).write_text("x")
-    (one,) = find([tmp_path]).inputs
-    assert b"".join(open_log(one.uri)) == b"x"
+    (one,) = find_inputs([tmp_path]).inputs
+    assert b"".join(open_input(one.uri)) == b"x"
 
 
 @pytest.mark.parametrize("name", ["README.md", "h", ".hidden.gz", "_part.json", "_SUCCESS", "gz"])
 def test_a_file_that_is_named_is_always_taken(raw: Path, name: str) -> None:
-    found = find([raw / name])
+    found = find_inputs([raw / name])
     assert names(found.inputs, raw) == {name}
     assert found.passed_over == ()
 
@@ -98,59 +98,59 @@ def test_a_file_that_is_named_is_always_taken(raw: Path, name: str) -> None:
     ],
 )  # fmt: skip
 def test_patterns(raw: Path, pattern: str, expected: set[str]) -> None:
-    assert names(find([f"{raw}/{pattern}"]).inputs, raw) == expected
+    assert names(find_inputs([f"{raw}/{pattern}"]).inputs, raw) == expected
 
 
 def test_a_file_that_several_paths_name_is_taken_once(raw: Path) -> None:
-    twice = find([raw, raw / "e.ndjson", f"{raw}/*.ndjson", f"{raw}/../raw/e.ndjson"])
-    assert twice.inputs == find([raw]).inputs
+    twice = find_inputs([raw, raw / "e.ndjson", f"{raw}/*.ndjson", f"{raw}/../raw/e.ndjson"])
+    assert twice.inputs == find_inputs([raw]).inputs
 
 
 def test_a_link_is_the_file_that_it_leads_to(raw: Path, tmp_path: Path) -> None:
     link = tmp_path / "link.gz"
     link.symlink_to(raw / "e.ndjson")
-    assert find([link]).inputs == find([raw / "e.ndjson"]).inputs
+    assert find_inputs([link]).inputs == find_inputs([raw / "e.ndjson"]).inputs
 
 
 def test_relative_paths_and_home(raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(raw)
     monkeypatch.setenv("HOME", str(raw))
-    whole = find([raw / "e.ndjson"]).inputs
+    whole = find_inputs([raw / "e.ndjson"]).inputs
     for given in ("e.ndjson", "./e.ndjson", "~/e.ndjson", f"file://{raw}/e.ndjson"):
-        assert find([given]).inputs == whole
+        assert find_inputs([given]).inputs == whole
 
 
 @pytest.mark.parametrize("given", ["nowhere", "*.nothing", "nowhere/*.gz"])
 def test_a_path_that_names_nothing(raw: Path, given: str) -> None:
     with pytest.raises(InvalidSettings, match=r"there is no file, folder or match for '.*'"):
-        find([raw, f"{raw}/{given}"])
+        find_inputs([raw, f"{raw}/{given}"])
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:
-    assert find([tmp_path]).inputs == ()
+    assert find_inputs([tmp_path]).inputs == ()
 
 
 @pytest.mark.parametrize("given", ["broken.gz", "*.gz"])
 def test_a_link_that_leads_nowhere(tmp_path: Path, given: str) -> None:
     (tmp_path / "broken.gz").symlink_to(tmp_path / "nowhere")
     with pytest.raises(InvalidSettings):
-        find([tmp_path / given])
+        find_inputs([tmp_path / given])
 
 
 def test_an_address_with_escapes(raw: Path) -> None:
     uri = (raw / "with space.gz").as_uri()
-    assert [one.uri for one in find([uri]).inputs] == [uri]
+    assert [one.uri for one in find_inputs([uri]).inputs] == [uri]
 
 
 def test_a_changed_file_has_another_fingerprint(tmp_path: Path) -> None:
     path = tmp_path / "e.ndjson"
     path.write_text("one")
-    (before,) = find([path]).inputs
-    assert find([path]).inputs == (before,)
+    (before,) = find_inputs([path]).inputs
+    assert find_inputs([path]).inputs == (before,)
     os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
-    (touched,) = find([path]).inputs
+    (touched,) = find_inputs([path]).inputs
     path.write_text("other")
-    (after,) = find([path]).inputs
+    (after,) = find_inputs([path]).inputs
     assert len({before.fingerprint, touched.fingerprint, after.fingerprint}) == 3
     assert before.uri == touched.uri == after.uri
 
@@ -159,30 +159,30 @@ def test_a_changed_file_has_another_fingerprint(tmp_path: Path) -> None:
 
 
 def test_a_log_in_pieces(tmp_path: Path) -> None:
-    data = os.urandom(PIECE * 2 + 5)
+    data = os.urandom(READ_BYTES * 2 + 5)
     (tmp_path / "x.gz").write_bytes(data)
-    pieces = list(open_log((tmp_path / "x.gz").as_uri()))
-    assert [len(piece) for piece in pieces] == [PIECE, PIECE, 5]
+    pieces = list(open_input((tmp_path / "x.gz").as_uri()))
+    assert [len(piece) for piece in pieces] == [READ_BYTES, READ_BYTES, 5]
     assert b"".join(pieces) == data
 
 
 def test_a_log_that_has_gone(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSettings, match=r"x\.gz has gone since the run was planned"):
-        list(open_log((tmp_path / "x.gz").as_uri()))
+    with pytest.raises(InvalidSettings, match=r"x\.gz was deleted after the run was planned"):
+        list(open_input((tmp_path / "x.gz").as_uri()))
 
 
 # Keeping
 
 
 def kept_as(store: Store, source: Path) -> Input:
-    (copy,) = keep(find([source]).inputs, store, "src1")
+    (copy,) = copy_inputs(find_inputs([source]).inputs, store, "src1")
     return copy
 
 
 def test_a_copy_lies_in_the_archive_by_the_day_of_its_first_event(tmp_path: Path) -> None:
     store, source = Disk(str(tmp_path / "lake")), tmp_path / "a log (1).gz"
     source.write_bytes(gzip.compress(b"\n[]\n" + json.dumps(EVENT).encode()))
-    (original,) = find([source]).inputs
+    (original,) = find_inputs([source]).inputs
     copy = kept_as(store, source)
     day = int(datetime(2026, 11, 2, tzinfo=UTC).timestamp()) * 1000
     path = PurePosixPath(copy.uri.removeprefix(LAKE))
@@ -216,7 +216,7 @@ def test_two_logs_of_one_name_are_both_kept(tmp_path: Path) -> None:
     for folder in ("x", "y"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "a.json").write_text(json.dumps(EVENT))
-    copies = keep(find([tmp_path / "x", tmp_path / "y"]).inputs, store, "src1")
+    copies = copy_inputs(find_inputs([tmp_path / "x", tmp_path / "y"]).inputs, store, "src1")
     assert len({copy.uri for copy in copies}) == 2
 
 
@@ -226,5 +226,5 @@ def test_copies_are_in_the_order_of_their_addresses(tmp_path: Path) -> None:
     raw.mkdir()
     for n in range(8):
         (raw / f"{n}.json").write_text(json.dumps(EVENT))
-    copies = [copy.uri for copy in keep(find([raw]).inputs, store, "src1")]
+    copies = [copy.uri for copy in copy_inputs(find_inputs([raw]).inputs, store, "src1")]
     assert copies == sorted(copies)

@@ -16,7 +16,7 @@ def test_a_folder_that_is_not_there_stays_so(
         lake = tmp_path / name
         assert main(["check", "--lake", str(lake)]) == 0
         out = capsys.readouterr().out
-        assert f"folder {lake} does not exist; load and serve create it" in out
+        assert f"no such folder yet: {lake}; load and serve create it" in out
         assert list(tmp_path.iterdir()) == []
 
 
@@ -28,7 +28,7 @@ def test_a_folder_that_cannot_be_made() -> None:
         root.chmod(0o777)
     failed = [one for one in found if not one.ok]
     assert [one.name for one in failed] == ["access"]
-    assert "cannot be created: Permission denied" in failed[0].detail
+    assert "it cannot be created: Permission denied" in failed[0].detail
 
 
 @pytest.mark.parametrize("lake", ["", "~nobody-at-all", "x" * 300])

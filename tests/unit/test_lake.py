@@ -64,7 +64,7 @@ def namesakes(tmp_path: Path) -> Path:
 
 def sync(lake: Path, source: str, **changes: object) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(api, "LocalSpark", lakes.Inline)
+        patch.setattr(api, "LocalSpark", lakes.InlineRunner)
         return api.sync(source, lake=lake, changes=changes)
 
 
@@ -198,7 +198,7 @@ def test_an_odd_argument_is_a_mistake_of_the_user(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(lake.parent)
-    monkeypatch.setattr(api, "LocalSpark", lakes.Inline)
+    monkeypatch.setattr(api, "LocalSpark", lakes.InlineRunner)
     for odd in ODD:
         given = [word.replace("ODD", odd) for word in command]
         code = main([*given, "--lake", str(lake)])

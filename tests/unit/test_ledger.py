@@ -1,4 +1,4 @@
-"""The ledger: commits by put-if-absent, their folded state, and who still lives (section 10)."""
+"""The ledger: commits by put-if-absent, their state, and leases of runs."""
 
 import os
 import socket
@@ -20,10 +20,10 @@ from eventlake.ledger import (
     commits,
     is_dead,
     lease_path,
+    list_source_folders,
+    list_staged_runs,
     read_lease,
     remove_stage,
-    sources,
-    staged_runs,
 )
 from eventlake.ledger import files as files_module
 from eventlake.ledger import stage as stage_module
@@ -85,12 +85,12 @@ def test_a_sequence_is_taken_once(ledger: Ledger) -> None:
     assert ledger.append(1, commit(1))
     assert not ledger.append(1, commit(2))
     assert ledger.append(2, commit(2))
-    assert [(n, one.run_id) for n, one in ledger.since(0)] == [
+    assert [(n, one.run_id) for n, one in ledger.commits_after(0)] == [
         (1, commit(1).run_id),
         (2, commit(2).run_id),
     ]
-    assert ledger.since(1) == [(2, commit(2))]
-    assert ledger.commit(1) == commit(1)
+    assert ledger.commits_after(1) == [(2, commit(2))]
+    assert ledger.read_commit(1) == commit(1)
 
 
 def test_a_commit_is_one_object_named_by_its_sequence(ledger: Ledger) -> None:
@@ -103,14 +103,14 @@ def test_what_is_half_written_is_no_commit(ledger: Ledger) -> None:
     ledger.append(1, commit(1))
     folder = Path(ledger.store.root) / "segment-data/ledger/web"
     (folder / "000000000002.json#1").write_text("{")  # what the store leaves when it is killed
-    assert ledger.state().sequence == 1
+    assert ledger.read_state().sequence == 1
     assert ledger.append(2, commit(2))
 
 
 def test_a_file_that_is_no_commit_is_passed_over(ledger: Ledger) -> None:
     ledger.append(1, commit(1))
     (Path(ledger.store.root) / "segment-data/ledger/web/.DS_Store").write_text("x")
-    assert ledger.state().sequence == 1
+    assert ledger.read_state().sequence == 1
 
 
 @pytest.mark.parametrize("gone", [(1,), (2,), (1, 2), (1, 2, 3)])
@@ -120,15 +120,15 @@ def test_a_hole_is_refused(
     monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 3)
     for number in (1, 2, 3):
         ledger.append(number, commit(number))
-    ledger.snapshot(3)
+    ledger.snapshot_if_due(3)
     names = [f"{ledger.path}/{number:012d}.json" for number in gone]
     ledger.store.delete(names)
     if 3 not in gone:
         with pytest.raises(Damaged) as problem:
-            ledger.since(0)
+            ledger.commits_after(0)
         assert all(f"{ledger.store.root}/{name}" in str(problem.value) for name in names)
     else:  # the others are in the snapshot
-        for read in (ledger.state, ledger.settings, ledger.live_files):
+        for read in (ledger.read_state, ledger.read_settings, ledger.list_live_files):
             with pytest.raises(Damaged, match=names[-1]):
                 read()
 
@@ -137,7 +137,7 @@ def test_a_hole_of_many_commits_is_told_briefly(ledger: Ledger) -> None:
     ledger.append(1, commit(1))
     ledger.append(202_611_010_000, commit(2))
     with pytest.raises(Damaged, match=r"000000000021\.json and 202611009978 more: restore"):
-        ledger.state()
+        ledger.read_state()
 
 
 def test_other_sources_of_the_lake_are_checked_too(store: Store) -> None:
@@ -153,17 +153,17 @@ def test_other_sources_of_the_lake_are_checked_too(store: Store) -> None:
 
 
 def test_nothing_has_happened(ledger: Ledger) -> None:
-    assert ledger.state() == State()
-    assert ledger.settings() is None
-    assert ledger.since(0) == []
+    assert ledger.read_state() == State()
+    assert ledger.read_settings() is None
+    assert ledger.commits_after(0) == []
 
 
 def test_the_state_is_all_that_the_commits_say(ledger: Ledger) -> None:
     ledger.append(1, commit(1, table("orders", "a"), table("pages")))
     ledger.append(2, commit(2, table("orders", "a", "b"), origin=("file:///from", "9")))
-    state = ledger.state()
+    state = ledger.read_state()
     assert state.sequence == 2
-    assert state.settings == commit(2).settings == ledger.settings()
+    assert state.settings == commit(2).settings == ledger.read_settings()
     assert len(state.inputs) == 3
     assert state.has_loaded(Input(uri="file:///from", fingerprint="9", size=1))
     assert state.tables == {
@@ -176,10 +176,10 @@ def test_the_state_is_all_that_the_commits_say(ledger: Ledger) -> None:
 
 def test_a_table_begins_with_its_first_row(ledger: Ledger) -> None:
     ledger.append(1, commit(1, table("orders", landed=False)))
-    assert ledger.state().tables == {}
+    assert ledger.read_state().tables == {}
     ledger.append(2, commit(2, table("orders", "a")))
     ledger.append(3, commit(3, table("orders", "a", "b", landed=False)))
-    assert ledger.state().tables == {"orders": table("orders", "a", "b").table}
+    assert ledger.read_state().tables == {"orders": table("orders", "a", "b").table}
 
 
 @pytest.mark.parametrize(
@@ -193,12 +193,12 @@ def test_a_table_begins_with_its_first_row(ledger: Ledger) -> None:
     ],
 )
 def test_what_has_been_loaded(uri: str, fingerprint: str, loaded: bool) -> None:
-    state = State().after([(1, commit(1, origin=("file:///from", "9")))])
+    state = State().apply_commits([(1, commit(1, origin=("file:///from", "9")))])
     assert state.has_loaded(Input(uri=uri, fingerprint=fingerprint, size=5)) is loaded
 
 
 def test_a_copy_has_been_loaded_when_its_origin_has() -> None:
-    state = State().after([(1, commit(1))])
+    state = State().apply_commits([(1, commit(1))])
     copy = Input(uri="file:///copy", fingerprint="5", size=1, origin=("file:///1", "1"))
     assert state.has_loaded(copy)
 
@@ -208,9 +208,9 @@ def test_a_snapshot_gives_the_same_state(ledger: Ledger, monkeypatch: pytest.Mon
     states = []
     for number in range(1, 9):
         ledger.append(number, commit(number, table("orders", *"abcdefgh"[:number])))
-        states.append(ledger.state())
-        ledger.snapshot(number)
-        again = ledger.state()
+        states.append(ledger.read_state())
+        ledger.snapshot_if_due(number)
+        again = ledger.read_state()
         assert again.model_copy(update={"manifests": states[-1].manifests}) == states[-1]
     _, names = ledger.store.names(f"{ledger.path}/snapshots")
     assert names == ["000000000003.json", "000000000006.json"]
@@ -224,9 +224,9 @@ def test_a_snapshot_spares_the_commits_before_it(
     monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 2)
     for number in (1, 2, 3):
         ledger.append(number, commit(number))
-    ledger.snapshot(3)
+    ledger.snapshot_if_due(3)
     ledger.store.write("segment-data/ledger/web/000000000001.json", b"not read any more")
-    assert ledger.state().sequence == 3
+    assert ledger.read_state().sequence == 3
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"sequence":3}', b"[]"])
@@ -236,15 +236,15 @@ def test_a_damaged_snapshot_is_passed_over(
     monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 2)
     for number in (1, 2, 3, 4):
         ledger.append(number, commit(number))
-        ledger.snapshot(number)
-    whole, newest = ledger.state(), f"{ledger.path}/snapshots/000000000004.json"
-    files = ledger.live_files()
+        ledger.snapshot_if_due(number)
+    whole, newest = ledger.read_state(), f"{ledger.path}/snapshots/000000000004.json"
+    files = ledger.list_live_files()
     ledger.store.write(newest, content)
-    assert ledger.state().model_copy(update={"manifests": whole.manifests}) == whole
-    assert ledger.live_files() == files
-    ledger.rebuild()
-    assert ledger.state().model_copy(update={"manifests": whole.manifests}) == whole
-    assert ledger.live_files() == files
+    assert ledger.read_state().model_copy(update={"manifests": whole.manifests}) == whole
+    assert ledger.list_live_files() == files
+    ledger.rebuild_snapshot()
+    assert ledger.read_state().model_copy(update={"manifests": whole.manifests}) == whole
+    assert ledger.list_live_files() == files
 
 
 def test_a_commit_that_cannot_be_read_is_named(ledger: Ledger) -> None:
@@ -253,21 +253,21 @@ def test_a_commit_that_cannot_be_read_is_named(ledger: Ledger) -> None:
     for content in (b"", b"{", b"[]", b'{"settings":[]}', commit(1).to_json()[:-9]):
         ledger.store.write(name, content)
         with pytest.raises(Damaged, match=f"{ledger.store.root}/{name} is damaged .*restore"):
-            ledger.state()
+            ledger.read_state()
 
 
 def test_the_sources_of_a_lake(store: Store) -> None:
-    assert sources(store) == []
+    assert list_source_folders(store) == []
     for folder in ("web", "app"):
         Ledger(store, folder).append(1, commit(1))
-    assert sources(store) == ["app", "web"]
+    assert list_source_folders(store) == ["app", "web"]
 
 
 # Live files
 
 
 def landed(number: int, *removes: int) -> Commit:
-    """A commit that adds one file and removes those of earlier ones."""
+    """A commit that adds one file and removes earlier ones."""
 
     def file(of: int) -> DataFile:
         return DataFile(path=f"f{of:04d}", rows=of, bytes=10, partition=DAY_ONE)
@@ -280,13 +280,13 @@ def landed(number: int, *removes: int) -> Commit:
 
 
 def live(ledger: Ledger) -> list[int]:
-    return [file.rows or 0 for file in ledger.live_files().get("orders", [])]
+    return [file.rows or 0 for file in ledger.list_live_files().get("orders", [])]
 
 
 def test_live_files_are_those_added_and_not_removed(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever is in manifests by now, merged or not, and whatever only in commits."""
+    """In merged manifests, other manifests, and commits alone."""
     monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 2)
     monkeypatch.setattr(files_module, "MERGE", 3)
     wanted: list[int] = []
@@ -294,13 +294,13 @@ def test_live_files_are_those_added_and_not_removed(
         gone = [number - 7] if number % 5 == 0 and number > 7 else []
         wanted = [one for one in wanted if one not in gone] + [number]
         ledger.append(number, landed(number, *gone))
-        ledger.snapshot(number)
+        ledger.snapshot_if_due(number)
         assert live(ledger) == wanted
     _, snapshots = ledger.store.names(f"{ledger.path}/snapshots")
     _, manifests = ledger.store.names(f"{ledger.path}/manifests")
-    assert len(snapshots) == commits.KEPT_SNAPSHOTS
+    assert len(snapshots) == commits.MAX_SNAPSHOTS
     assert len(manifests) < 15
-    ledger.rebuild()
+    ledger.rebuild_snapshot()
     assert live(ledger) == wanted
 
 
@@ -311,12 +311,12 @@ def test_a_run_is_found_however_long_ago_it_committed(
     monkeypatch.setattr(state_module, "RECENT_RUNS", 5)
     for number in range(1, 40):
         ledger.append(number, landed(number))
-        ledger.snapshot(number)
-    state = ledger.state()
+        ledger.snapshot_if_due(number)
+    state = ledger.read_state()
     assert len(state.runs) == 5
-    found = [ledger.sequence_of(commit(number).run_id, state) for number in range(1, 40)]
+    found = [ledger.find_sequence(commit(number).run_id, state) for number in range(1, 40)]
     assert found == list(range(1, 40))
-    assert ledger.sequence_of("9" * 19, state) is None
+    assert ledger.find_sequence("9" * 19, state) is None
 
 
 def test_index_files_that_were_merged_are_retired_and_later_deleted(ledger: Ledger) -> None:
@@ -325,14 +325,14 @@ def test_index_files_that_were_merged_are_retired_and_later_deleted(ledger: Ledg
     merged = IdFile(path="ids/merged", rows=2, first=0, last=1)
     merge = IdMerge(file=merged, replaces=("ids/1", "ids/2"))
     ledger.append(3, commit(3).model_copy(update={"merges": (merge,)}))
-    state = ledger.state()
+    state = ledger.read_state()
     assert [file.path for file in state.ids] == ["ids/merged", "ids/3"]
     assert state.retired == dict.fromkeys(("ids/1", "ids/2"), commit(3).run_id)
     ledger.append(4, commit(4).model_copy(update={"deletes": ("ids/1",)}))
-    assert list(ledger.state().retired) == ["ids/2"]
+    assert list(ledger.read_state().retired) == ["ids/2"]
 
 
-# Who lives
+# Leases
 
 
 def lease(store: Store, run: str = RUN, **fields: object) -> None:
@@ -352,7 +352,7 @@ def test_a_run_that_works_lives(store: Store) -> None:
         found = read_lease(store, RUN)
         assert found == Lease(folder="web", host=socket.gethostname(), pid=os.getpid())
         assert not is_dead(store, RUN)
-        assert staged_runs(store, "web") == [RUN]
+        assert list_staged_runs(store, "web") == [RUN]
 
 
 def test_a_run_whose_process_has_ended_is_dead(store: Store) -> None:
@@ -386,11 +386,11 @@ def test_a_run_that_writes_is_not_silent(store: Store) -> None:
 def test_a_stage_without_a_lease_is_dead(store: Store) -> None:
     store.write(f"segment-stage/{RUN}/read/x", b"")
     assert is_dead(store, RUN)
-    assert staged_runs(store, "web") == staged_runs(store, "app") == [RUN]
+    assert list_staged_runs(store, "web") == list_staged_runs(store, "app") == [RUN]
 
 
 class Vanishing(Disk):
-    """A lake where another run removes its lease right after it was seen."""
+    """A lake where another run removes its lease right after it was listed."""
 
     def exists(self, path: str) -> bool:
         there = super().exists(path)
@@ -400,14 +400,14 @@ class Vanishing(Disk):
 
 def test_a_stage_that_is_removed_meanwhile(store: Store) -> None:
     lease(store)
-    assert staged_runs(Vanishing(store.root), "web") == [RUN]
+    assert list_staged_runs(Vanishing(store.root), "web") == [RUN]
 
 
 def test_the_stages_of_a_source_are_its_own(store: Store) -> None:
     lease(store, "1", folder="web")
     lease(store, "2", folder="app")
-    assert staged_runs(store, "web") == ["1"]
-    assert staged_runs(store, "app") == ["2"]
+    assert list_staged_runs(store, "web") == ["1"]
+    assert list_staged_runs(store, "app") == ["2"]
 
 
 def test_the_lease_is_renewed_while_the_run_lives(
@@ -423,7 +423,7 @@ def test_the_lease_is_renewed_while_the_run_lives(
             stage._ended.wait(0.005)
         assert place.stat().st_mtime > 0
     os.utime(place, (0, 0))
-    assert not stage._heart.is_alive()
+    assert not stage._renewer.is_alive()
 
 
 def test_a_stage_goes_with_all_that_is_in_it(store: Store) -> None:
@@ -433,5 +433,5 @@ def test_a_stage_goes_with_all_that_is_in_it(store: Store) -> None:
     (Path(store.root) / f"segment-stage/{RUN}/empty/below").mkdir(parents=True)
     remove_stage(store, RUN)
     assert not (Path(store.root) / f"segment-stage/{RUN}").exists()
-    assert staged_runs(store, "web") == ["2"]
+    assert list_staged_runs(store, "web") == ["2"]
     remove_stage(store, RUN)

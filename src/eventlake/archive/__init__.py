@@ -1,36 +1,36 @@
-"""Raw logs: what a user's paths name, how a log is opened, and how it is copied into the lake."""
+"""Inputs, the files with raw logs: find them, open them, copy them into the lake's archive."""
 
 from eventlake.archive.addresses import (
     LAKE,
-    NONE,
-    PIECE,
-    Holders,
-    holder_of,
+    NO_STORES,
+    READ_BYTES,
+    InputStores,
+    bucket_address,
+    display_address,
     is_address,
     lake_address,
-    lake_holders,
+    lake_input_stores,
     local_path,
-    open_log,
-    readable,
+    open_input,
 )
-from eventlake.archive.find import SUFFIXES, Found, find
-from eventlake.archive.keep import keep, keep_stream
+from eventlake.archive.copy import copy_inputs, copy_stream
+from eventlake.archive.find import SUFFIXES, InputListing, find_inputs
 
 __all__ = [
     "LAKE",
-    "NONE",
-    "PIECE",
+    "NO_STORES",
+    "READ_BYTES",
     "SUFFIXES",
-    "Found",
-    "Holders",
-    "find",
-    "holder_of",
+    "InputListing",
+    "InputStores",
+    "bucket_address",
+    "copy_inputs",
+    "copy_stream",
+    "display_address",
+    "find_inputs",
     "is_address",
-    "keep",
-    "keep_stream",
     "lake_address",
-    "lake_holders",
+    "lake_input_stores",
     "local_path",
-    "open_log",
-    "readable",
+    "open_input",
 ]

@@ -1,7 +1,7 @@
-"""Addresses of raw logs, and the bytes at an address.
+"""Addresses of inputs, and how to open them.
 
-A log is a file on disk (`file:///…`), an object in a bucket (`s3://…`), or a part of the lake
-itself (`lake:segment-logs/…`), which goes where the lake goes.
+An input is a file on disk (`file:///…`), an object in a bucket (`s3://…`), or a file in the lake
+itself (`lake:segment-logs/…`), whose address stays the same when the lake is moved.
 """
 
 import os
@@ -14,18 +14,18 @@ from eventlake.errors import InsufficientPermissions, InvalidSettings
 from eventlake.model.layout import LOGS
 from eventlake.stores import Store
 
-PIECE = 256 << 10
-"""Bytes that a file or a pipe is read by."""
+READ_BYTES = 256 << 10
+"""Bytes per read of a file or a pipe."""
 LAKE = "lake:"
-"""What the address of a file in the lake begins with: a path below the lake's root follows."""
+"""Prefix of the address of a file in the lake; the path below the lake's root follows."""
 
-Holders = Mapping[str, Store]
-"""The stores that logs are in, by what the logs' addresses begin with."""
-NONE: Holders = MappingProxyType({})
+InputStores = Mapping[str, Store]
+"""The stores of inputs, by address prefix."""
+NO_STORES: InputStores = MappingProxyType({})
 
 
-def lake_holders(store: Store) -> dict[str, Store]:
-    """A lake as the holder of its own logs, by either address."""
+def lake_input_stores(store: Store) -> dict[str, Store]:
+    """A lake's store by both prefixes that addresses of its files can have."""
     return {LAKE: store, store.root: store}
 
 
@@ -34,29 +34,29 @@ def lake_address(path: str) -> str:
     return LAKE + quote(os.fsencode(path))
 
 
-def absolute(address: str, holders: Holders) -> str:
-    """An address that says where the lake is."""
+def resolve_address(address: str, stores: InputStores) -> str:
+    """Replace the prefix `lake:` of an address by the lake's own address."""
     if not address.startswith(LAKE):
         return address
-    return holders[LAKE].uri(os.fsdecode(unquote_to_bytes(address.removeprefix(LAKE))))
+    return stores[LAKE].uri(os.fsdecode(unquote_to_bytes(address.removeprefix(LAKE))))
 
 
 def fingerprint(uri: str, size: int, mark: str) -> str:
-    """What tells a changed log from a known one; `mark` changes when the log does.
+    """A text that changes when the input does; `mark` is its etag or time of modification.
 
-    A log in the lake's archive is never changed in place. Its size is enough, and it is the same
-    in a copy of the lake, which has other times.
+    A file in the lake's archive is never changed in place, so its size is enough, and stays the
+    same in a copy of the lake, where times differ.
     """
     return f"{size:x}" if uri.startswith(f"{LAKE}{LOGS}/") else f"{size:x}-{mark}"
 
 
 def is_address(path: str) -> bool:
-    """Whether a path names objects in a bucket."""
+    """Whether a path is the address of objects in a bucket."""
     return "://" in path and not path.startswith("file://")
 
 
-def holder_of(uri: str) -> str:
-    """What the address of an object in a bucket begins with: `s3://bucket`."""
+def bucket_address(uri: str) -> str:
+    """The address of an object's bucket, such as `s3://bucket`."""
     return "/".join(uri.split("/", 3)[:3])
 
 
@@ -64,24 +64,25 @@ def local_path(uri: str) -> Path:
     return Path(os.fsdecode(unquote_to_bytes(urlsplit(uri).path)))
 
 
-def readable(uri: str) -> str:
-    """An address for a person: of a file in the lake the path below the lake's root."""
+def display_address(uri: str) -> str:
+    """An address for display; for a file in the lake, the path below the lake's root."""
     return unquote(uri.removeprefix(LAKE)) if uri.startswith(LAKE) else uri
 
 
-def open_log(uri: str, holders: Holders = NONE) -> Iterator[bytes]:
-    """A log's bytes as they are stored, piece by piece."""
-    uri = absolute(uri, holders)
+def open_input(uri: str, stores: InputStores = NO_STORES) -> Iterator[bytes]:
+    """Read an input's bytes as stored, in pieces; raises `InvalidSettings` if it was deleted."""
+    uri = resolve_address(uri, stores)
     if is_address(uri):
-        root = holder_of(uri)
-        yield from holders[root].stream(uri.removeprefix(f"{root}/"))
+        root = bucket_address(uri)
+        yield from stores[root].stream(uri.removeprefix(f"{root}/"))
         return
     path = local_path(uri)
     try:
         with path.open("rb") as file:
-            while piece := file.read(PIECE):
+            while piece := file.read(READ_BYTES):
                 yield piece
     except PermissionError as problem:
-        raise InsufficientPermissions(f"may not read {path}: grant that and run again") from problem
+        message = f"may not read {path}: grant read access and run again"
+        raise InsufficientPermissions(message) from problem
     except FileNotFoundError as problem:
-        raise InvalidSettings(f"{path} has gone since the run was planned") from problem
+        raise InvalidSettings(f"{path} was deleted after the run was planned") from problem

@@ -1,4 +1,4 @@
-"""The logs that a user's paths name, and what is left out of them."""
+"""Find the inputs that a user's paths name, and what to ignore among them."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -6,64 +6,65 @@ from pathlib import Path, PurePosixPath
 
 from eventlake.archive.addresses import (
     LAKE,
-    NONE,
-    Holders,
-    absolute,
+    NO_STORES,
+    InputStores,
+    bucket_address,
     fingerprint,
-    holder_of,
     is_address,
     lake_address,
+    resolve_address,
 )
 from eventlake.archive.walk import (
     SUFFIXES,
     TABLES,
     Entry,
-    PassedOver,
+    IgnoredPath,
     Stream,
     Unreadable,
-    files,
-    has_log_name,
-    refuse_own,
+    find_entries,
+    has_input_name,
+    refuse_lake_folder,
 )
 from eventlake.errors import InsufficientPermissions, InvalidSettings
 from eventlake.model.commit import Input
 from eventlake.model.layout import LOGS
 from eventlake.stores import Disk, Object, Store
 
-__all__ = ["SUFFIXES", "Found", "find"]
+__all__ = ["SUFFIXES", "InputListing", "find_inputs"]
 
 CLUSTER_LOGS = "logs"
 """Where EMR writes its logs in a lake's bucket."""
-NAMED_PROBLEMS = 5
+MAX_NAMED_PATHS = 5
+"""Unreadable paths that an error lists."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """What paths name."""
+class InputListing:
+    """What was found below paths."""
 
     inputs: tuple[Input, ...]
     streams: tuple[str, ...] = ()
     """Pipes, and `-` for standard input: each can be read once."""
     passed_over: tuple[str, ...] = ()
-    """What is in a folder and not a log; where its name does not say why, the reason follows."""
+    """Other files in folders; with the reason if their name does not show it."""
     without_logs: tuple[str, ...] = ()
-    """Paths of the user that name no log at all."""
+    """Paths of the user without any input."""
 
 
-def find(paths: Iterable[str | Path], holders: Holders = NONE) -> Found:
-    """Every log below the paths, each once, in order of their addresses.
+def find_inputs(paths: Iterable[str | Path], stores: InputStores = NO_STORES) -> InputListing:
+    """Find all inputs below the paths, each once, sorted by address.
 
     Raises `InsufficientPermissions` when a file or folder cannot be read.
     """
     inputs: dict[str, Input] = {}
     streams: dict[str, None] = {}
-    passed_over: set[PassedOver] = set()
+    passed_over: set[IgnoredPath] = set()
     unreadable: list[Unreadable] = []
     without_logs = []
     for path in map(str, paths):
         logs = 0
-        for entry in _entries(path, holders):
-            if isinstance(entry, PassedOver):
+        for entry in _find_entries(path, stores):
+            if isinstance(entry, IgnoredPath):
                 passed_over.add(entry)
             elif isinstance(entry, Unreadable):
                 unreadable.append(entry)
@@ -73,9 +74,9 @@ def find(paths: Iterable[str | Path], holders: Holders = NONE) -> Found:
         if not logs and not path.startswith(LAKE):
             without_logs.append(path)
     _check_readable(unreadable)
-    # What has a reason comes first: it is less expected than a file of another kind.
+    # Paths with a reason come first, because they are less expected than files of another type.
     ordered = sorted(passed_over, key=lambda one: (not one.reason, one.path))
-    return Found(
+    return InputListing(
         inputs=tuple(inputs[uri] for uri in sorted(inputs)),
         streams=tuple(streams),
         passed_over=tuple(map(str, ordered)),
@@ -93,66 +94,65 @@ def _add(entry: Input | Stream, inputs: dict[str, Input], streams: dict[str, Non
 def _check_readable(unreadable: list[Unreadable]) -> None:
     if not unreadable:
         return
-    named = ", ".join(f"{one.path} ({one.reason})" for one in unreadable[:NAMED_PROBLEMS])
-    more = len(unreadable) - NAMED_PROBLEMS
+    named = ", ".join(f"{one.path} ({one.reason})" for one in unreadable[:MAX_NAMED_PATHS])
+    more = len(unreadable) - MAX_NAMED_PATHS
     rest = f" and {more:,} more" if more > 0 else ""
     raise InsufficientPermissions(
-        f"may not read {named}{rest}: grant that, or name the files to load; nothing was loaded"
+        f"may not read {named}{rest}: grant read access, or name the files to load; nothing was "
+        "loaded"
     )
 
 
-def _entries(path: str, holders: Holders) -> Iterator[Entry]:
-    path = absolute(path, holders)
-    lake = holders.get(LAKE)
+def _find_entries(path: str, stores: InputStores) -> Iterator[Entry]:
+    path = resolve_address(path, stores)
+    lake = stores.get(LAKE)
     if is_address(path):
-        return _objects(path, holders)
-    return files(path, lake.root if isinstance(lake, Disk) else None)
+        return _find_objects(path, stores)
+    return find_entries(path, lake.root if isinstance(lake, Disk) else None)
 
 
-def _objects(address: str, holders: Holders) -> Iterator[Entry]:
-    """Objects; one that the user named himself is a log whatever its name."""
-    root = holder_of(address)
-    store, path = holders[root], address.removeprefix(root).strip("/")
-    own = store is holders.get(LAKE)
+def _find_objects(address: str, stores: InputStores) -> Iterator[Entry]:
+    """Find inputs in a bucket; an object that the address names exactly is one by any name."""
+    root = bucket_address(address)
+    store, path = stores[root], address.removeprefix(root).strip("/")
+    own = store is stores.get(LAKE)
     if own:
-        refuse_own(address, path)
+        refuse_lake_folder(address, path)
     if path and (named := store.find(path)):
-        yield _stored(store, named, own=own)
+        yield _object_input(store, named, own=own)
         return
-    found = _listed(store, path, own=own)
     empty = True
-    for one in found:
+    for one in _list_objects(store, path, own=own):
         empty = False
-        if isinstance(one, PassedOver):
+        if isinstance(one, IgnoredPath):
             yield one
-        elif has_log_name(PurePosixPath(one.path).relative_to(path)):
-            yield _stored(store, one, own=own)
+        elif has_input_name(PurePosixPath(one.path).relative_to(path)):
+            yield _object_input(store, one, own=own)
         else:
-            yield PassedOver(store.uri(one.path))
+            yield IgnoredPath(store.uri(one.path))
     if empty:
-        raise InvalidSettings(f"there is no object {address!r}, and none below it")
+        raise InvalidSettings(f"there is no object {address!r} and none below it")
 
 
-def _listed(store: Store, path: str, *, own: bool) -> Iterator[Object | PassedOver]:
-    """The objects below a path; of a whole bucket not those that a lake has made in it."""
+def _list_objects(store: Store, path: str, *, own: bool) -> Iterator[Object | IgnoredPath]:
+    """List the objects below a path; in a whole bucket, ignore the folders of a lake."""
     if path:
         yield from store.objects(path)
         return
     folders, names = store.names("")
     for name in names:
-        found = store.find(name)
-        if found:
-            yield found
+        if item := store.find(name):
+            yield item
     for folder in folders:
         if own and folder in (*TABLES, LOGS, CLUSTER_LOGS):
-            yield PassedOver(store.uri(folder), "the lake itself")
+            yield IgnoredPath(store.uri(folder), "the lake itself")
         elif folder in TABLES:
-            yield PassedOver(store.uri(folder), "tables of a lake")
+            yield IgnoredPath(store.uri(folder), "tables of a lake")
         else:
             yield from store.objects(folder)
 
 
-def _stored(store: Store, found: Object, *, own: bool) -> Input:
-    uri = lake_address(found.path) if own else store.uri(found.path)
-    mark = fingerprint(uri, found.size, found.etag)
-    return Input(uri=uri, fingerprint=mark, size=found.size)
+def _object_input(store: Store, item: Object, *, own: bool) -> Input:
+    uri = lake_address(item.path) if own else store.uri(item.path)
+    mark = fingerprint(uri, item.size, item.etag)
+    return Input(uri=uri, fingerprint=mark, size=item.size)

@@ -1,4 +1,4 @@
-"""The files that a path on disk names: a file, a folder, a glob, a pipe."""
+"""Find the inputs that a path on disk names: a file, a folder, a glob, a pipe."""
 
 import fnmatch
 import glob
@@ -17,7 +17,7 @@ from eventlake.stores.paths import file_status, parse_path
 
 SUFFIXES = (".gz", ".zst", ".json", ".jsonl", ".ndjson", ".log")
 TABLES = ("segment-data", STAGE)
-"""Folders of a lake that never hold raw logs."""
+"""Folders of a lake without raw logs."""
 STANDARD_INPUT = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 
 _KINDS = {
@@ -28,8 +28,8 @@ _KINDS = {
 }
 
 
-class PassedOver(NamedTuple):
-    """Something that is left out."""
+class IgnoredPath(NamedTuple):
+    """A path that is not loaded."""
 
     path: str
     reason: str = ""
@@ -39,7 +39,7 @@ class PassedOver(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """A file or folder that the system does not let us read."""
+    """A file or folder that cannot be read."""
 
     path: str
     reason: str
@@ -51,11 +51,11 @@ class Stream(NamedTuple):
     path: str
 
 
-Entry = Input | Stream | PassedOver | Unreadable
+Entry = Input | Stream | IgnoredPath | Unreadable
 
 
-def has_log_name(file: PurePath) -> bool:
-    """Whether a file in a folder is a log, by its path below the folder."""
+def has_input_name(file: PurePath) -> bool:
+    """Whether a file in a folder is an input, by its path below the folder."""
     return not any(map(_is_hidden, file.parts)) and file.name.lower().endswith(SUFFIXES)
 
 
@@ -63,28 +63,32 @@ def _is_hidden(name: str) -> bool:
     return name.startswith((".", "_"))
 
 
-def refuse_own(named: str, path: str) -> None:
-    """Refuse a path below the lake's root that a lake writes its tables to."""
+def refuse_lake_folder(named: str, path: str) -> None:
+    """Raise `InvalidSettings` for a `path` below the lake's root that has tables or stages."""
     if path.partition("/")[0] in TABLES:
         raise InvalidSettings(
-            f"{named} is the lake's own: it has no raw logs; those of the lake are in {LOGS}, and "
+            f"{named} is the lake's own and has no raw logs: those of the lake are in {LOGS}, and "
             "`eventlake sync` loads them"
         )
 
 
-def files(path: str, lake: str | None) -> Iterator[Entry]:
-    """What a path names; a file that the user named himself is a log whatever its name."""
+def find_entries(path: str, lake: str | None) -> Iterator[Entry]:
+    """Find what a path names; `lake` is the root of the lake that is loaded into.
+
+    A file that the path names exactly is an input by any name. Raises `InvalidSettings` if there
+    is nothing.
+    """
     disk = _Disk(lake)
     if path in STANDARD_INPUT:
         return iter((_standard_input(),))
-    given = parse_path(path)
-    if file_status(given) is not None:
-        return disk.named(given)
-    matches = {match: file_status(match) for match in _expand(given)}
+    user_path = parse_path(path)
+    if file_status(user_path) is not None:
+        return disk.walk_path(user_path)
+    matches = {match: file_status(match) for match in _expand(user_path)}
     if not any(matches.values()):
-        broken = " (it is a link to nothing)" if given.is_symlink() else ""
+        broken = " (it is a broken link)" if user_path.is_symlink() else ""
         raise InvalidSettings(f"there is no file, folder or match for {path!r}{broken}")
-    return disk.matched(matches)
+    return disk.walk_matches(matches)
 
 
 def _standard_input() -> Stream:
@@ -99,46 +103,46 @@ def _standard_input() -> Stream:
 
 @dataclass(frozen=True)
 class _Disk:
-    """The files of this machine, some of which may be a lake's own."""
+    """The files of this machine, which may include the lake."""
 
     lake: str | None
     """The root of the lake that is loaded into."""
 
-    def named(self, path: Path) -> Iterator[Entry]:
-        """What one path names that is there."""
+    def walk_path(self, path: Path) -> Iterator[Entry]:
+        """Find what an existing path names."""
         real = os.path.realpath(path)
         self._refuse(path, real)
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
-            yield from self._below(str(path.absolute()), real)
+            yield from self._walk_folder(str(path.absolute()), real)
         elif stat.S_ISFIFO(mode) or (stat.S_ISREG(mode) and not os.path.exists(real)):  # noqa: PTH110 - a string here
-            yield Stream(str(path))  # the file of a here-document has no name any more
+            yield Stream(str(path))  # the file of a here-document is already deleted
         elif stat.S_ISREG(mode):
-            yield self._log(real)
+            yield self._file_input(real)
         else:
             kind = _KINDS[stat.S_IFMT(mode)]
             raise InvalidSettings(f"{path} is {kind}: name files, folders or pipes")
 
-    def matched(self, matches: Mapping[Path, os.stat_result | None]) -> Iterator[Entry]:
-        """What the matches of a glob name; a pipe among them would be waited for in vain."""
+    def walk_matches(self, matches: Mapping[Path, os.stat_result | None]) -> Iterator[Entry]:
+        """Find what the matches of a glob name; ignores pipes, which could block forever."""
         for match, status in matches.items():
             if status and (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
-                yield from self.named(match)
+                yield from self.walk_path(match)
             else:
-                yield _no_file(str(match.absolute()))
+                yield _ignored_path(str(match.absolute()))
 
     def _refuse(self, path: Path, real: str) -> None:
         if self.lake is not None and _within(real, self.lake):
-            refuse_own(str(path), os.path.relpath(real, self.lake))
+            refuse_lake_folder(str(path), os.path.relpath(real, self.lake))
 
-    def _below(self, top: str, start: str) -> Iterator[Entry]:
-        """The files below a folder; links are followed, each folder is read once."""
-        waiting, seen = [(top, start)], set()
+    def _walk_folder(self, top: str, start: str) -> Iterator[Entry]:
+        """Find inputs below a folder; follows links and reads each folder once."""
+        waiting, visited = [(top, start)], set()
         while waiting:
             folder, real = waiting.pop()
-            if real in seen:
+            if real in visited:
                 continue
-            seen.add(real)
+            visited.add(real)
             try:
                 with os.scandir(folder) as listing:
                     entries = sorted(listing, key=lambda one: one.name)
@@ -149,30 +153,30 @@ class _Disk:
                 target = f"{real.rstrip('/')}/{one.name}"
                 if one.is_symlink():
                     target = os.path.realpath(one.path)
-                found = self._entry(one, target, start)
-                if found is None:
+                entry = self._classify(one, target, start)
+                if entry is None:
                     waiting.append((one.path, target))
                 else:
-                    yield found
+                    yield entry
 
-    def _entry(self, one: "os.DirEntry[str]", real: str, start: str) -> Entry | None:
-        """What an entry of a folder is; None for a folder that is to be read."""
+    def _classify(self, one: "os.DirEntry[str]", real: str, start: str) -> Entry | None:
+        """The entry for a directory entry; None for a folder to walk into."""
         try:
             is_folder, is_file = one.is_dir(), one.is_file()
         except OSError as problem:
             return Unreadable(one.path, problem.strerror or str(problem))
         if self._is_own(real, start):
-            return PassedOver(one.path, "the lake itself")
+            return IgnoredPath(one.path, "the lake itself")
         if is_folder and one.name in TABLES:
-            return PassedOver(one.path, "tables of a lake")
+            return IgnoredPath(one.path, "tables of a lake")
         if is_folder and not _is_hidden(one.name):
             return None
-        if is_file and has_log_name(PurePath(one.name)):
-            return self._log(real)
-        return PassedOver(one.path) if is_folder or is_file else _no_file(one.path)
+        if is_file and has_input_name(PurePath(one.name)):
+            return self._file_input(real)
+        return IgnoredPath(one.path) if is_folder or is_file else _ignored_path(one.path)
 
     def _is_own(self, real: str, start: str) -> bool:
-        """Whether a path is the lake's: its archive is not where the user began there."""
+        """Whether a path belongs to the lake; its archive does not if the user named it."""
         lake = self.lake
         if lake is None or not _within(real, lake):
             return False
@@ -181,10 +185,10 @@ class _Disk:
             return True
         return not _within(start, logs if _within(real, logs) else lake)
 
-    def _log(self, real: str) -> Input | Unreadable:
-        """A file without links in its path as an input."""
+    def _file_input(self, real: str) -> Input | Unreadable:
+        """The input for a file, by its path without links."""
         try:
-            state = os.stat(real)  # noqa: PTH116 - a folder may have many
+            state = os.stat(real)  # noqa: PTH116 - faster in large folders
         except OSError as problem:
             return Unreadable(real, problem.strerror or str(problem))
         if not os.access(real, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
@@ -199,37 +203,39 @@ def _within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
-def _no_file(path: str) -> PassedOver:
+def _ignored_path(path: str) -> IgnoredPath:
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116 - as above
     except OSError:
-        return PassedOver(path, "a link to nothing")
-    return PassedOver(path, _KINDS[stat.S_IFMT(mode)])
+        return IgnoredPath(path, "a broken link")
+    return IgnoredPath(path, _KINDS[stat.S_IFMT(mode)])
 
 
-# Globs: those of the standard library pass over what cannot be listed
+# Globs: the standard library ignores folders that cannot be listed
 
 
 def _expand(pattern: Path) -> list[Path]:
-    """The paths that match a glob, `**` for any number of folders."""
-    found = [Path(pattern.anchor)]
+    """The paths that match a glob, where `**` is any number of folders."""
+    paths = [Path(pattern.anchor)]
     parts = pattern.parts[1:] if pattern.anchor else pattern.parts
     for part in parts:
         if part == "**":
-            found = [folder for path in found for folder in _folders(path)]
+            paths = [folder for path in paths for folder in _list_folders(path)]
         elif glob.has_magic(part):
-            found = [path / name for path in found for name in _names(path) if _fits(name, part)]
+            paths = [
+                path / name for path in paths for name in _list_names(path) if _matches(name, part)
+            ]
         else:
-            found = [path / part for path in found if os.path.lexists(path / part)]
-    return list(dict.fromkeys(found))
+            paths = [path / part for path in paths if os.path.lexists(path / part)]
+    return list(dict.fromkeys(paths))
 
 
-def _fits(name: str, part: str) -> bool:
+def _matches(name: str, part: str) -> bool:
     hidden = name.startswith(".") and not part.startswith(".")
     return not hidden and fnmatch.fnmatchcase(name, part)
 
 
-def _names(folder: Path) -> list[str]:
+def _list_names(folder: Path) -> list[str]:
     try:
         return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     except OSError as problem:
@@ -238,15 +244,15 @@ def _names(folder: Path) -> list[str]:
         ) from problem
 
 
-def _folders(top: Path) -> list[Path]:
-    """A folder and all below it, the hidden ones excepted; each is listed once."""
-    found, seen, waiting = [], set(), [top]
+def _list_folders(top: Path) -> list[Path]:
+    """A folder and all folders below it, except hidden ones; each once."""
+    folders, visited, waiting = [], set(), [top]
     while waiting:
         folder = waiting.pop()
         real = os.path.realpath(folder)
-        if real in seen or not folder.is_dir():
+        if real in visited or not folder.is_dir():
             continue
-        seen.add(real)
-        found.append(folder)
-        waiting += [folder / name for name in _names(folder) if not name.startswith(".")]
-    return sorted(found)
+        visited.add(real)
+        folders.append(folder)
+        waiting += [folder / name for name in _list_names(folder) if not name.startswith(".")]
+    return sorted(folders)

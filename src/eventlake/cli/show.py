@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from eventlake.collect.server import Endpoint
     from eventlake.model.commit import Counts, TableCommit
     from eventlake.sample import SampleSummary
-    from eventlake.services.adopt import Adopted
+    from eventlake.services.adopt import AdoptionResult
     from eventlake.services.check import Check
     from eventlake.services.load import LoadResult
     from eventlake.services.read import TableInfo
-    from eventlake.services.repair import Repaired
+    from eventlake.services.repair import RepairResult
     from eventlake.verify import TableCheck, Verification
 
 MAX_TABLES = 40
@@ -88,7 +88,7 @@ def endpoint(target: "Endpoint") -> None:
 # An adoption
 
 
-def adoption(adopted: "Adopted") -> None:
+def adoption(adopted: "AdoptionResult") -> None:
     """Print what was adopted, and the next command."""
     count, database = len(adopted.tables), adopted.database
     print_line(f"adopted {count} tables of {database} with {adopted.files:,} files")
@@ -236,7 +236,7 @@ def verification(result: "Verification") -> None:
     )
 
 
-def repairs(results: "Sequence[Repaired]") -> None:
+def repairs(results: "Sequence[RepairResult]") -> None:
     """Print what was repaired for each source."""
     for source in results:
         for verb, names in (("registered", source.registered), ("dropped", source.dropped)):

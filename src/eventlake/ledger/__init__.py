@@ -1,16 +1,16 @@
-"""What is true of a source: its commits, the state they add up to, its runs in progress."""
+"""A source's ledger: its commits, the state they add up to, and the stages of its runs."""
 
 from eventlake.ledger.commits import Ledger
-from eventlake.ledger.sources import check_ledgers, find_source, known_sources, sources
+from eventlake.ledger.sources import check_ledgers, find_source, list_source_folders, list_sources
 from eventlake.ledger.stage import (
     DEAD_AFTER,
     Lease,
     Stage,
     is_dead,
     lease_path,
+    list_staged_runs,
     read_lease,
     remove_stage,
-    staged_runs,
 )
 from eventlake.ledger.state import State
 
@@ -23,10 +23,10 @@ __all__ = [
     "check_ledgers",
     "find_source",
     "is_dead",
-    "known_sources",
     "lease_path",
+    "list_source_folders",
+    "list_sources",
+    "list_staged_runs",
     "read_lease",
     "remove_stage",
-    "sources",
-    "staged_runs",
 ]

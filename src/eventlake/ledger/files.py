@@ -1,8 +1,8 @@
-"""The data files that are live: those that commits have added and no later one has removed.
+"""Live data files: those that commits have added and no later commit has removed.
 
-They are listed in manifests, each for a range of commits. Manifests are merged as they age, eight
-of one size into one of the next, so that reading all of them takes few requests however many
-commits there are, and a file is written again only a few times.
+Manifests list them, each for a range of commits. Eight manifests of one size are merged into one
+of the next, so that reading all of them takes few requests however many commits there are, and
+each entry is rewritten only a few times.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ MERGE = 8
 
 
 class LiveFile(msgspec.Struct, frozen=True):
-    """A data file of a table."""
+    """A data file of a table; `rows` is None if another program wrote it."""
 
     table: str
     path: str
@@ -30,15 +30,15 @@ class LiveFile(msgspec.Struct, frozen=True):
 
 
 class FileList(msgspec.Struct):
-    """What a range of commits did: files added, paths removed, and the sequence of each run."""
+    """Files added and paths removed by a range of commits, and the sequence of each run."""
 
     adds: dict[str, LiveFile] = {}
     removes: set[str] = set()
     """Paths that commits before the range had added."""
     runs: dict[str, int] = {}
 
-    def then(self, later: "FileList") -> None:
-        """Apply what came after."""
+    def apply(self, later: "FileList") -> None:
+        """Add the changes of later commits, in place."""
         for path in later.removes:
             if self.adds.pop(path, None) is None:
                 self.removes.add(path)
@@ -47,18 +47,20 @@ class FileList(msgspec.Struct):
 
 
 def list_files(commits: Iterable[tuple[int, Commit]]) -> FileList:
-    """What these commits did, in order."""
+    """Combine the file changes of commits, given in order with their sequences."""
     total = FileList({}, set(), {})
     for sequence, commit in commits:
         adds = {
-            file.path: _live(done.table.name, file) for done in commit.tables for file in done.adds
+            file.path: _live_file(table.table.name, file)
+            for table in commit.tables
+            for file in table.adds
         }
-        removes = {file.path for done in commit.tables for file in done.removes}
-        total.then(FileList(adds, removes, {commit.run_id: sequence}))
+        removes = {file.path for table in commit.tables for file in table.removes}
+        total.apply(FileList(adds, removes, {commit.run_id: sequence}))
     return total
 
 
-def _live(table: str, file: DataFile) -> LiveFile:
+def _live_file(table: str, file: DataFile) -> LiveFile:
     return LiveFile(table, file.path, file.partition, file.rows, file.bytes)
 
 
@@ -79,19 +81,19 @@ def write_manifest(store: Store, folder: str, first: int, last: int, files: File
 def merge_manifests(
     store: Store, folder: str, manifests: tuple[Manifest, ...]
 ) -> tuple[Manifest, ...]:
-    """Merge the newest manifests while there are many of one size."""
-    while (count := _same_size(manifests)) >= MERGE:
+    """Merge the newest manifests while there are `MERGE` of one size; return the new list."""
+    while (count := _count_same_size(manifests)) >= MERGE:
         old = manifests[-count:]
         total = read_manifest(store, old[0].path)
         for one in old[1:]:
-            total.then(read_manifest(store, one.path))
+            total.apply(read_manifest(store, one.path))
         merged = write_manifest(store, folder, old[0].first, old[-1].last, total)
         manifests = (*manifests[:-count], merged)
     return manifests
 
 
-def _same_size(manifests: tuple[Manifest, ...]) -> int:
-    """How many manifests at the end are about as large as the last."""
+def _count_same_size(manifests: tuple[Manifest, ...]) -> int:
+    """Count the manifests at the end that are about as large as the last."""
     sizes = [one.last - one.first + 1 for one in manifests]
     count = 0
     for size in reversed(sizes):
@@ -101,8 +103,8 @@ def _same_size(manifests: tuple[Manifest, ...]) -> int:
     return count
 
 
-def by_table(files: Mapping[str, LiveFile]) -> dict[str, list[LiveFile]]:
-    """Files by table, those of each in order of their paths."""
+def group_by_table(files: Mapping[str, LiveFile]) -> dict[str, list[LiveFile]]:
+    """Group files by table, sorted by path."""
     tables: dict[str, list[LiveFile]] = {}
     for path in sorted(files):
         tables.setdefault(files[path].table, []).append(files[path])

@@ -1,4 +1,4 @@
-"""A run's stage: its folder, and the lease that says whether the run still lives."""
+"""A run's stage: its folder, and the lease that shows whether the run is alive."""
 
 import os
 import socket
@@ -14,44 +14,45 @@ from eventlake.stores import Store
 
 
 class Lease(FrozenModel):
-    """Says whose a stage is, and where its process runs."""
+    """The source that a stage belongs to, and the process that writes it."""
 
     folder: str
     host: str
     pid: int
 
 
-NOBODY = 0
+NO_PID = 0
+"""The pid in the lease of a run that has ended."""
 HEARTBEAT = timedelta(seconds=30)
 DEAD_AFTER = timedelta(minutes=10)
 
 
 class Stage:
-    """A run's own folder, with a lease that is renewed while the run lives."""
+    """A run's folder; inside the context, a thread renews its lease."""
 
     def __init__(self, store: Store, folder: str, run_id: str) -> None:
         self.store, self.run_id, self.path = store, run_id, stage_path(run_id)
         self._lease = Lease(folder=folder, host=socket.gethostname(), pid=os.getpid())
         self._ended = threading.Event()
-        self._heart = threading.Thread(target=self._beat, daemon=True)
+        self._renewer = threading.Thread(target=self._renew_until_ended, daemon=True)
 
     def __enter__(self) -> Self:
         self._renew()
-        self._heart.start()
+        self._renewer.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        self._heart.join()  # or a last beat would bring back a stage that was removed
-        with suppress(EventLakeError):  # what ends the run may be that the store is gone
+        self._renewer.join()  # or it could recreate a stage that was removed
+        with suppress(EventLakeError):  # the store may be why the run ends
             if self.store.exists(lease_path(self.run_id)):
-                # The process may live on, but this run does not: whoever comes next may take over.
-                self._lease = self._lease.model_copy(update={"pid": NOBODY})
+                # The process may live on after the run, so say that the run has ended.
+                self._lease = self._lease.model_copy(update={"pid": NO_PID})
                 self._renew()
 
-    def _beat(self) -> None:
+    def _renew_until_ended(self) -> None:
         while not self._ended.wait(HEARTBEAT.total_seconds()):
-            with suppress(EventLakeError):  # the run itself will meet what is wrong, and tell
+            with suppress(EventLakeError):  # the run itself fails with the same error
                 self._renew()
 
     def _renew(self) -> None:
@@ -63,15 +64,15 @@ def lease_path(run_id: str) -> str:
 
 
 def remove_stage(store: Store, run_id: str) -> None:
-    """Remove a run's stage, the lease last: while it is there, the stage is accounted for."""
+    """Remove a run's stage, the lease last: without it, the source of a stage is unknown."""
     lease = lease_path(run_id)
     store.delete(sorted(o.path for o in store.objects(stage_path(run_id)) if o.path != lease))
     store.delete([lease])
     store.remove_folder(stage_path(run_id))
 
 
-def staged_runs(store: Store, folder: str) -> list[str]:
-    """The runs of a source whose stage is there, also those without a lease."""
+def list_staged_runs(store: Store, folder: str) -> list[str]:
+    """List the runs of a source that have a stage, and runs without a lease of any source."""
     folders, _ = store.names(STAGE)
     runs = [name for name in folders if name.isdecimal()]
     return [run for run in runs if _folder_of(store, run) in (folder, None)]
@@ -83,18 +84,19 @@ def _folder_of(store: Store, run_id: str) -> str | None:
 
 
 def read_lease(store: Store, run_id: str) -> Lease | None:
+    """Read the lease of a stage; None if there is none."""
     try:
         return Lease.from_json(store.read(lease_path(run_id)))
-    except InvalidSettings:  # there is none, or none any more
+    except InvalidSettings:
         return None
 
 
 def is_dead(store: Store, run_id: str) -> bool:
-    """Whether a run's process is gone for all that can be told from here."""
+    """Whether a run has ended: by its lease, its process on this host, or `DEAD_AFTER`."""
     lease = read_lease(store, run_id)
-    if lease is None:  # it may be about to be written: a run begins with it
+    if lease is None:  # the run may be about to write it
         return _age(run_id) > DEAD_AFTER
-    if lease.pid == NOBODY:
+    if lease.pid == NO_PID:
         return True
     if lease.host == socket.gethostname() and not _is_running(lease.pid):
         return True
@@ -103,7 +105,7 @@ def is_dead(store: Store, run_id: str) -> bool:
 
 
 def _age(run_id: str) -> timedelta:
-    """How long ago a run was planned; its id says so."""
+    """The time since a run was planned, by its id."""
     return datetime.now(UTC) - datetime.fromtimestamp(int(run_id) // 10**9, UTC)
 
 

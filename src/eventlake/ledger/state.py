@@ -1,4 +1,4 @@
-"""What a source's commits add up to: all that a plan needs, and nothing that grows without need."""
+"""The state of a source after its commits: what a plan needs, in bounded size where possible."""
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
@@ -13,13 +13,13 @@ from eventlake.model.settings import SourceSettings
 from eventlake.model.values import FrozenModel
 
 RECENT_RUNS = 200
-"""Runs whose sequence the state has at hand; those of older ones are in the manifests."""
+"""Runs whose sequence is in the state; those of older runs are in the manifests."""
 DIGEST_BYTES = 12
-"""Enough to tell apart any number of files that a lake can have."""
+"""Long enough that digests of a lake's inputs do not collide."""
 
 
 class Manifest(FrozenModel):
-    """An object with the files that the commits of a range of sequences added and removed."""
+    """An object that lists the files added and removed by the commits `first` to `last`."""
 
     first: int
     last: int
@@ -27,20 +27,20 @@ class Manifest(FrozenModel):
 
 
 class State(FrozenModel):
-    """What is true of a source after a commit."""
+    """The state of a source after the commit `sequence`."""
 
     sequence: int = 0
     settings: SourceSettings | None = None
     inputs: frozenset[bytes] = frozenset()
-    """Digests of the files that were loaded."""
+    """Digests of the loaded inputs."""
     tables: dict[str, TableSchema] = Field(default_factory=dict)
     ids: tuple[IdFile, ...] = ()
     retired: dict[str, str] = Field(default_factory=dict)
-    """Files of the id index that a merged one has replaced, each with the run that merged it."""
+    """Index files that a merged file has replaced, with the run that merged them."""
     runs: dict[str, int] = Field(default_factory=dict)
     """The sequence of each recent run."""
     manifests: tuple[Manifest, ...] = ()
-    """Where the data files of the commits up to the last snapshot are listed."""
+    """The manifests of the commits up to the last snapshot."""
 
     @field_serializer("inputs", when_used="json")
     def _pack_inputs(self, inputs: frozenset[bytes]) -> str:
@@ -48,53 +48,54 @@ class State(FrozenModel):
 
     @field_validator("inputs", mode="before")
     @classmethod
-    def _unpack_inputs(cls, given: Any) -> Any:
-        if not isinstance(given, str):
-            return given
-        packed = b64decode(given, validate=True)
+    def _unpack_inputs(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        packed = b64decode(value, validate=True)
         starts = range(0, len(packed), DIGEST_BYTES)
         return frozenset(packed[start : start + DIGEST_BYTES] for start in starts)
 
-    def after(self, commits: Iterable[tuple[int, Commit]]) -> Self:
-        """The state after further commits, each with its sequence."""
+    def apply_commits(self, commits: Iterable[tuple[int, Commit]]) -> Self:
+        """Return the state after further commits, given in order with their sequences."""
         state, inputs, tables = self, set(self.inputs), dict(self.tables)
         for sequence, commit in commits:
             inputs.update(digest for one in commit.inputs for digest in digests(one))
-            for done in commit.tables:
-                # A table begins with its first row: one whose events were all duplicates,
-                # suppressed or skipped is not there yet.
-                if done.adds or done.adopted or done.table.name in tables:
-                    tables[done.table.name] = done.table
-            state = state._with_index(commit).model_copy(
+            for table in commit.tables:
+                # A table exists from its first row: not while all its events were duplicates,
+                # suppressed or skipped.
+                if table.adds or table.adopted or table.table.name in tables:
+                    tables[table.table.name] = table.table
+            state = state._update_index(commit).model_copy(
                 update={
                     "sequence": sequence,
                     "settings": commit.settings,
-                    "runs": _recent({**state.runs, commit.run_id: sequence}),
+                    "runs": _keep_recent({**state.runs, commit.run_id: sequence}),
                 }
             )
         return state.model_copy(update={"inputs": frozenset(inputs), "tables": tables})
 
-    def _with_index(self, commit: Commit) -> Self:
-        gone = {path for merge in commit.merges for path in merge.replaces}
-        kept = tuple(file for file in self.ids if file.path not in gone)
-        retired = self.retired | dict.fromkeys(sorted(gone), commit.run_id)
+    def _update_index(self, commit: Commit) -> Self:
+        replaced = {path for merge in commit.merges for path in merge.replaces}
+        remaining = tuple(file for file in self.ids if file.path not in replaced)
+        retired = self.retired | dict.fromkeys(sorted(replaced), commit.run_id)
         return self.model_copy(
             update={
-                "ids": (*kept, *(merge.file for merge in commit.merges), *commit.ids),
+                "ids": (*remaining, *(merge.file for merge in commit.merges), *commit.ids),
                 "retired": {p: run for p, run in retired.items() if p not in commit.deletes},
             }
         )
 
     def has_loaded(self, one: Input) -> bool:
+        """Whether an input, or the file that it is a copy of, was loaded."""
         return any(digest in self.inputs for digest in digests(one))
 
 
-def _recent(runs: dict[str, int]) -> dict[str, int]:
+def _keep_recent(runs: dict[str, int]) -> dict[str, int]:
     return dict(sorted(runs.items(), key=lambda item: item[1])[-RECENT_RUNS:])
 
 
 def digests(one: Input) -> list[bytes]:
-    """What the state keeps of a loaded file, and of the file that it is a copy of."""
+    """The digests of an input and of the file that it is a copy of."""
     return [
         blake2b(f"{uri}\n{fingerprint}".encode(), digest_size=DIGEST_BYTES).digest()
         for uri, fingerprint in one.identities

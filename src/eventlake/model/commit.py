@@ -1,4 +1,4 @@
-"""The plan of a run and the commit it ends in: plain values, all that another process needs."""
+"""The plan and the commit of a run, as JSON values that another process can continue from."""
 
 from pydantic import Field
 
@@ -8,7 +8,7 @@ from eventlake.model.values import FrozenModel
 
 
 class Input(FrozenModel):
-    """One raw log: its address, and what tells a changed file from a known one.
+    """A raw log: its address, and a fingerprint that changes with the file.
 
     The address of a file in the lake is `lake:` and its path below the lake's root.
     """
@@ -17,36 +17,37 @@ class Input(FrozenModel):
     fingerprint: str
     size: int
     origin: tuple[str, str] | None = None
-    """Address and fingerprint of the file that was copied into the lake's archive; of a pipe
-    `stream:sha256` and the digest of what came through it."""
+    """Address and fingerprint of the file that this is a copy of; for a pipe, `stream:sha256` and
+    the digest of its data."""
 
     @property
     def identities(self) -> tuple[tuple[str, str], ...]:
+        """Address and fingerprint of the input, and of the file that it is a copy of."""
         own = (self.uri, self.fingerprint)
         return (own, self.origin) if self.origin else (own,)
 
 
 class IdFile(FrozenModel):
-    """A file of the message-id index: hashes in order, and the first and last time of receipt."""
+    """A file of the id index: sorted hashes; `first` and `last` are receipt times."""
 
     path: str
     rows: int
     first: int
     last: int
     staged: str = ""
-    """Where the file is until its commit is published."""
+    """Its path in the stage, until the commit is published."""
 
 
 class IdMerge(FrozenModel):
-    """Files of the index that are merged into one, so that a run opens few of them."""
+    """A merge of several index files into one."""
 
     file: IdFile
     replaces: tuple[str, ...]
-    """The paths of the files that it replaces; they are deleted a day later."""
+    """Paths of the merged files; a run deletes them a day later."""
 
 
 class Plan(FrozenModel):
-    """Everything a run needs; it reads nothing else."""
+    """What a run lands and the state that it starts from."""
 
     run_id: str
     settings: SourceSettings
@@ -56,18 +57,18 @@ class Plan(FrozenModel):
     tables: dict[str, TableSchema] = Field(default_factory=dict)
     ids: tuple[IdFile, ...] = ()
     merges: tuple[tuple[IdFile, ...], ...] = ()
-    """Index files that the run merges, each group into one."""
+    """Groups of index files; the run merges each group into one file."""
     deletes: tuple[str, ...] = ()
-    """Index files that were replaced so long ago that no run reads them any more."""
+    """Index files replaced so long ago that no run reads them."""
     renamed: bool = False
-    """Whether the tables get other names in the catalog than they had."""
+    """Whether the catalog names of the tables change."""
 
 
 Bound = int | str | None
-"""The least or greatest value of a column: a number, or the text of a decimal, time or string."""
+"""Minimum or maximum of a column: a number, or the text of a decimal, time or string."""
 
 ColumnStats = tuple[int, Bound, Bound]
-"""How many nulls a column has in a file, and its least and greatest value where that is known."""
+"""Null count, minimum and maximum of a column in a file; None if unknown."""
 
 
 class DataFile(FrozenModel):
@@ -75,24 +76,24 @@ class DataFile(FrozenModel):
 
     path: str
     rows: int | None
-    """None for a file of somebody else's that nobody has opened."""
+    """None for a file of another program that was not opened."""
     bytes: int
     partition: dict[str, str]
     staged: str = ""
-    """Where the file is until its commit is published; empty for one that was there before."""
+    """Its path in the stage, until the commit is published; empty for an adopted file."""
     stats: dict[str, ColumnStats] = Field(default_factory=dict)
-    """Of the columns that have statistics."""
+    """Statistics of columns that have them."""
 
 
 class StagedFile(FrozenModel):
-    """An object in the stage, and the path that it is published to."""
+    """A file in the stage, and the path that it is published to."""
 
     staged: str
     path: str
 
 
 class Counts(FrozenModel):
-    """The books: `received` equals the sum of the other five, rescued values aside."""
+    """Numbers of events: `received` is the sum of the others, without `rescued` values."""
 
     received: int = 0
     landed: int = 0
@@ -104,6 +105,7 @@ class Counts(FrozenModel):
 
     @property
     def balanced(self) -> bool:
+        """Whether every received event is in exactly one other count."""
         out = self.landed + self.duplicates + self.suppressed + self.quarantined + self.skipped
         return self.received == out
 
@@ -112,27 +114,27 @@ class Counts(FrozenModel):
 
 
 class TableCommit(FrozenModel):
-    """What a run did to one table."""
+    """The changes of a commit to one table."""
 
     table: TableSchema
     counts: Counts
     new_columns: tuple[Column, ...] = ()
     is_new: bool = False
     adopted: bool = False
-    """Whether it was there before, filled by somebody else."""
+    """Whether the table was filled by another program."""
     adds: tuple[DataFile, ...] = ()
     removes: tuple[DataFile, ...] = ()
-    """Files that are part of the table no longer."""
+    """Files that no longer belong to the table."""
 
     @property
     def partitions(self) -> tuple[dict[str, str], ...]:
-        """Each partition that got files, once, in order."""
+        """The distinct partitions with new files, in order."""
         unique = {tuple(file.partition.items()) for file in self.adds}
         return tuple(dict(items) for items in sorted(unique))
 
 
 class Commit(FrozenModel):
-    """One step of the ledger: all that happened, and all that is left to do after a crash."""
+    """An entry of the ledger: what a run landed, and all that finishing it after a crash needs."""
 
     run_id: str
     settings: SourceSettings
@@ -143,21 +145,21 @@ class Commit(FrozenModel):
     """The message ids that the run landed."""
     merges: tuple[IdMerge, ...] = ()
     deletes: tuple[str, ...] = ()
-    """Replaced index files that go when the commit is carried out."""
+    """Replaced index files to delete when the commit is finished."""
     quarantine: StagedFile | None = None
     abandons: tuple[str, ...] = ()
-    """Runs found dead at planning: should one still live, it may not commit any more."""
+    """Runs that seemed dead at planning; they cannot commit any more."""
     renamed: bool = False
-    """Whether all tables are to be registered with their history, as their names changed."""
+    """Whether to register all tables with all partitions, because their names changed."""
 
     @property
     def is_adoption(self) -> bool:
-        """Whether it takes over tables that somebody else filled."""
-        return any(done.adopted for done in self.tables)
+        """Whether it adopts tables that another program filled."""
+        return any(table.adopted for table in self.tables)
 
 
 class TableChange(FrozenModel):
-    """What a commit does to the files of one table, as a table format needs it."""
+    """The changes of a commit to one table, as a table format needs them."""
 
     location: str
     table: TableSchema

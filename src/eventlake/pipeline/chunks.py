@@ -1,4 +1,4 @@
-"""Chunks on their way through the stage: where each lies, and what is told of it."""
+"""Chunks in the stage: how tasks write them, and what their results tell the driver."""
 
 import uuid
 from collections import defaultdict, deque
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventlake.archive import readable
+from eventlake.archive import display_address
 from eventlake.kernels.chunk import ColumnObservation, TableReader, build_chunk, merge_observations
 from eventlake.kernels.dedupe import hash_ids
 from eventlake.kernels.jsontext import TooDeep
@@ -24,43 +24,44 @@ from eventlake.model.settings import SourceSettings
 from eventlake.model.types import Type
 from eventlake.stores import Range, Store
 
-BUFFER = 256 << 10
+BUFFER_BYTES = 256 << 10
+"""Write buffer of a stage object."""
 MAX_ROWS = 25_000
-"""Rows of a chunk: to land it takes a cell for each of them in every column of its table."""
+"""Rows per chunk: landing one takes rows times columns of its table in memory."""
 WRITE_BYTES = 64 << 20
-"""Bytes of chunks that wait to be written together."""
-MAX_SEEN = 50_000
-"""New columns that a task remembers; keys that are data are more."""
+"""Bytes of chunks that are written into one object."""
+MAX_OBSERVATIONS = 50_000
+"""Column observations that a task holds: with data as keys, there can be any number."""
 MAX_REJECTED = 50_000
-"""Lines that are no events which a task holds, however short they are."""
-SPLIT = 4 << 20
-"""A larger chunk is cut by partition, so that a writer need not read what it does not write."""
+"""Invalid lines that a task holds, however short they are."""
+SPLIT_BYTES = 4 << 20
+"""Size above which a chunk is split by partition, so that a writing task reads only its own."""
 
 
 @dataclass(frozen=True)
 class ReadJob:
-    """What every task needs that makes chunks."""
+    """The input of the reading and gathering tasks."""
 
     store: Store
     stage: str
     run_id: str
     settings: SourceSettings
-    known: dict[str, dict[str, Type]]
-    """The tables that are there already: their columns and types."""
+    table_types: dict[str, dict[str, Type]]
+    """Column types of the existing tables."""
     suppressed: frozenset[str]
     files: tuple[str, ...]
-    """All the run's files in order: a file is known by its number."""
-    holders: dict[str, Store]
-    """The buckets that they lie in."""
+    """Addresses of the run's inputs; tasks refer to an input by its index."""
+    stores: dict[str, Store]
+    """The stores of the inputs, by address prefix."""
     groups: tuple[range, ...]
-    """The files of each task."""
+    """The input indexes of each task."""
     buckets: int
     compression: str | None
-    """How chunks are packed in the stage; not at all where the page cache will hold them."""
+    """Arrow IPC compression of chunks; None when the page cache will hold them."""
 
 
 class ChunkMeta(msgspec.Struct):
-    """Where a chunk lies in the stage, and what the driver must know of it."""
+    """A chunk's byte range in the stage, and what the driver needs to know about it."""
 
     table: str
     call: Call
@@ -69,31 +70,31 @@ class ChunkMeta(msgspec.Struct):
     size: int
     rows: int
     first: int
+    """First time of receipt, in microseconds."""
     last: int
     memory: int = 0
-    """Bytes that it takes in memory; `size` may be of a compressed one."""
-    drops: bytes = b""
-    """The rows that are duplicates, as 32-bit integers; known after de-duplication."""
+    """Bytes in memory; `size` is that of the possibly compressed object."""
+    duplicate_rows: bytes = b""
+    """Row numbers of duplicates as 32-bit integers; set after deduplication."""
 
     @property
     def range(self) -> Range:
-        """Where its bytes are."""
         return Range(self.object, self.offset, self.size)
 
 
 class IdPart(msgspec.Struct):
-    """Where one bucket of a task's message ids lies."""
+    """The byte range of one bucket of a task's message ids."""
 
     bucket: int
     object: str
     offset: int
     rows: int
     chunk: int
-    """The number of the first chunk these ids speak of."""
+    """The task's chunk that the rows' chunk numbers count from."""
 
 
 class Spill(msgspec.Struct):
-    """Where a few events of a table lie that are yet to be parsed, with those of other tasks."""
+    """The byte range of a table's unparsed events, left to a gathering task."""
 
     table: str
     call: Call
@@ -102,27 +103,27 @@ class Spill(msgspec.Struct):
     size: int
 
 
-class SeenPart(msgspec.Struct):
-    """Where columns of a table are told of that were too many for a task's result."""
+class ObservationPart(msgspec.Struct):
+    """An object with column observations that were too many for a task's result."""
 
     table: str
     object: str
 
 
 class ReadResult(msgspec.Struct):
-    """What one task found."""
+    """The result of one reading or gathering task."""
 
     chunks: list[ChunkMeta] = []
     spills: list[Spill] = []
-    seen: dict[str, list[ColumnObservation]] = {}
-    """What each table's chunks, all together, tell of the first of its new columns."""
+    observations: dict[str, list[ColumnObservation]] = {}
+    """The first new columns of each table."""
     ids: list[IdPart] = []
     quarantine: list[str] = []
     quarantined: int = 0
-    seen_more: list[SeenPart] = []
-    """Where the others are told of, when keys are data and there is no room for them all."""
-    aside: list[tuple[str, Call, int, int]] = []
-    """Tables with how many of their events were suppressed and skipped."""
+    more_observations: list[ObservationPart] = []
+    """Observations of further columns that the table may have no room for."""
+    excluded: list[tuple[str, Call, int, int]] = []
+    """Table, call, number of suppressed events, number of skipped events."""
 
 
 ID_ROW = np.dtype(
@@ -137,85 +138,93 @@ ID_ROW = np.dtype(
 )
 
 
-# A worker process serves many tasks of a run: what it has learnt of a table's kinds it keeps.
-_learnt: dict[str, dict[str, TableReader]] = {}
+# A worker process executes many tasks of a run; table readers learn column kinds as they go.
+_table_readers: dict[str, dict[str, TableReader]] = {}
 
 
-def _readers(run_id: str) -> dict[str, TableReader]:
-    if run_id not in _learnt:
-        _learnt.clear()
-        _learnt[run_id] = {}
-    return _learnt[run_id]
+def _readers_of_run(run_id: str) -> dict[str, TableReader]:
+    if run_id not in _table_readers:
+        _table_readers.clear()
+        _table_readers[run_id] = {}
+    return _table_readers[run_id]
 
 
 @dataclass
-class Chunks:
-    """The chunks that one task makes; what they are is in its result."""
+class ChunkWriter:
+    """Writes the chunks, message ids and quarantine of one task, and collects its result."""
 
     job: ReadJob
     number: int
     rejected: list[RejectedLine] = field(default_factory=list)
-    """Lines that are no events after all, or never were."""
-    seen: defaultdict[str, dict[str, ColumnObservation]] = field(
+    """Invalid lines that are not yet written to the quarantine."""
+    observations: defaultdict[str, dict[str, ColumnObservation]] = field(
         default_factory=lambda: defaultdict(dict)
     )
+    """New columns by table and name."""
     result: ReadResult = field(default_factory=ReadResult)
-    _held: int = 0
-    """How many columns were seen of all tables."""
+    _observed: int = 0
+    """The number of observations of all tables."""
 
     def __post_init__(self) -> None:
-        for reader in _readers(self.job.run_id).values():
-            reader.string_paths.clear()  # a task's result must not lean on another's
+        for reader in _readers_of_run(self.job.run_id).values():
+            reader.string_paths.clear()  # a task's result must not depend on earlier tasks
 
-    def add(self, piles: Iterable[tuple[str, Call, list[Event]]]) -> None:
-        """Make chunks of tables' events; as many as fit in memory go into one object."""
-        waiting: list[_Built] = []
-        for table, call, events in piles:
-            for one in self._built(table, call, events):
-                waiting.append(one)
-                if sum(built.memory for built in waiting) > WRITE_BYTES:
-                    self._write(waiting)
-                    waiting = []
-        if waiting:
-            self._write(waiting)
+    def add(self, tables: Iterable[tuple[str, Call, list[Event]]]) -> None:
+        """Write chunks of tables' events, up to `WRITE_BYTES` of them into one object."""
+        pending: list[_PendingChunk] = []
+        for table, call, events in tables:
+            for chunk in self._build(table, call, events):
+                pending.append(chunk)
+                if sum(one.memory for one in pending) > WRITE_BYTES:
+                    self._write(pending)
+                    pending = []
+        if pending:
+            self._write(pending)
 
-    def _write(self, built: list["_Built"]) -> None:
+    def _write(self, pending: list["_PendingChunk"]) -> None:
         first = len(self.result.chunks)
-        rows = sum(len(one.received) for one in built)
+        rows = sum(len(one.received) for one in pending)
         name = f"{self.job.stage}/read/{self.number:06d}-{uuid.uuid4().hex}-{rows}.chunks"
         options = pa.ipc.IpcWriteOptions(compression=self.job.compression)
-        # Arrow writes every buffer of every column on its own, and most are small.
-        with self.job.store.open_staged(name) as raw, pa.BufferedOutputStream(raw, BUFFER) as file:
-            for one in built:
-                offset = file.tell()
-                with pa.ipc.new_stream(file, one.batch.schema, options=options) as stream:
+        # Arrow writes each buffer of each column separately, and most are small.
+        with (
+            self.job.store.open_staged(name) as raw,
+            pa.BufferedOutputStream(raw, BUFFER_BYTES) as out,
+        ):
+            for one in pending:
+                offset = out.tell()
+                with pa.ipc.new_stream(out, one.batch.schema, options=options) as stream:
                     stream.write_batch(one.batch)
-                self.result.chunks.append(one.meta(name, offset, file.tell() - offset))
-        self._write_ids(built, first)
+                self.result.chunks.append(one.meta(name, offset, out.tell() - offset))
+        self._write_ids(pending, first)
 
-    def reject(self, above: int) -> None:
-        """Write down the lines that are no events, once they are more than so many bytes."""
-        few = len(self.rejected) <= min(above, MAX_REJECTED)
-        if few and sum(len(one.raw) for one in self.rejected) <= above:
+    def write_quarantine(self, above: int) -> None:
+        """Write the rejected lines into the stage if they are more than `above` bytes."""
+        is_short = len(self.rejected) <= min(above, MAX_REJECTED)
+        if is_short and sum(len(one.raw) for one in self.rejected) <= above:
             return
         name = f"{self.job.stage}/quarantine/{self.number:06d}-{uuid.uuid4().hex}.parquet"
         sink = pa.BufferOutputStream()
-        pq.write_table(_quarantine(self.rejected, self.job), sink, compression="zstd")
+        pq.write_table(_quarantine_table(self.rejected, self.job), sink, compression="zstd")
         self.job.store.write(name, sink.getvalue())
         self.result.quarantine.append(name)
         self.result.quarantined += len(self.rejected)
         self.rejected.clear()
 
-    def done(self) -> ReadResult:
-        self.reject(0)
-        for table in self.seen:
-            self._shed(table)
-        self.result.seen = {table: list(found.values()) for table, found in self.seen.items()}
+    def finish(self) -> ReadResult:
+        """Write the remaining rejected lines and return the task's result."""
+        self.write_quarantine(0)
+        for table in self.observations:
+            self._trim_observations(table)
+        self.result.observations = {
+            table: list(columns.values()) for table, columns in self.observations.items()
+        }
         return self.result
 
-    def _built(self, table: str, call: Call, events: list[Event]) -> Iterator["_Built"]:
-        reader = self._reader(table, call)
-        parts = deque(_split(events, -(-len(events) // MAX_ROWS)))
+    def _build(self, table: str, call: Call, events: list[Event]) -> Iterator["_PendingChunk"]:
+        """Parse a table's events; too deep ones are rejected, too wide batches are split."""
+        reader = self._reader_of(table, call)
+        parts = deque(_split_events(events, -(-len(events) // MAX_ROWS)))
         while parts:
             part = parts.popleft()
             lines, ids, moments, places = zip(*part, strict=True)
@@ -223,58 +232,63 @@ class Chunks:
             try:
                 chunk = build_chunk(lines, received, reader)
             except TooDeep:
-                kept, deep = split_deep(part)
+                valid, deep = split_deep(part)
                 self.rejected += deep
-                parts.extendleft([kept] if kept else [])
+                parts.extendleft([valid] if valid else [])
                 continue
             except BlockTooLarge:
-                parts.extendleft(reversed(_split(part, _slow_parts(lines))))
+                count = max(2, 2 * sum(map(len, lines)) // MAX_SLOW_BYTES)
+                parts.extendleft(reversed(_split_events(part, count)))
                 continue
-            self._see(table, chunk.observations)
+            self._add_observations(table, chunk.observations)
             where = np.array(places, np.int64)
-            built = _Built(table, call, chunk.batch, received, ids, where)
-            yield from _cut(built, self.job.settings)
+            pending = _PendingChunk(table, call, chunk.batch, received, ids, where)
+            yield from _split_by_partition(pending, self.job.settings)
 
-    def _see(self, table: str, seen: list[ColumnObservation]) -> None:
-        found = self.seen[table]
-        self._held -= len(found)
-        merge_observations(seen, found)
-        self._held += len(found)
-        if self._held > MAX_SEEN:
-            for one in self.seen:
-                self._shed(one)
-            self._held = sum(map(len, self.seen.values()))
+    def _add_observations(self, table: str, observations: list[ColumnObservation]) -> None:
+        columns = self.observations[table]
+        self._observed -= len(columns)
+        merge_observations(observations, columns)
+        self._observed += len(columns)
+        if self._observed > MAX_OBSERVATIONS:
+            for one in self.observations:
+                self._trim_observations(one)
+            self._observed = sum(map(len, self.observations.values()))
 
-    def _shed(self, table: str) -> None:
-        """Remember no more new columns than the table can take; leave the others in the stage."""
-        room = _readers(self.job.run_id)[table].spare_columns
-        found = self.seen[table]
-        if len(found) <= room:
+    def _trim_observations(self, table: str) -> None:
+        """Hold only as many new columns as the table has room for; write the others to the stage.
+
+        A table without any room adds no columns, so its observations are dropped.
+        """
+        room = _readers_of_run(self.job.run_id)[table].spare_columns
+        columns = self.observations[table]
+        if len(columns) <= room:
             return
-        ordered = sorted(found.values(), key=lambda one: (one.rank, one.column))
-        self.seen[table] = {one.column: one for one in ordered[: max(0, room)]}
+        ordered = sorted(columns.values(), key=lambda one: (one.rank, one.column))
+        self.observations[table] = {one.column: one for one in ordered[: max(0, room)]}
         if room > 0:
             name = f"{self.job.stage}/seen/{self.number:06d}-{uuid.uuid4().hex}"
             self.job.store.write(name, msgspec.msgpack.encode(ordered[room:]))
-            self.result.seen_more.append(SeenPart(table, name))
+            self.result.more_observations.append(ObservationPart(table, name))
 
-    def _reader(self, table: str, call: Call) -> TableReader:
-        readers, settings = _readers(self.job.run_id), self.job.settings
+    def _reader_of(self, table: str, call: Call) -> TableReader:
+        readers, settings = _readers_of_run(self.job.run_id), self.job.settings
         if table not in readers:
-            known = self.job.known.get(table)
-            taken = known or new_table(table, call, settings.naming).types
+            existing = self.job.table_types.get(table)
+            types = existing or new_table(table, call, settings.naming).types
             readers[table] = TableReader(
                 call,
                 settings.naming,
                 settings.date_partition,
-                known or {},
-                settings.max_columns - budget_used(taken),
+                existing or {},
+                settings.max_columns - budget_used(types),
             )
         return readers[table]
 
-    def _write_ids(self, built: list["_Built"], first: int) -> None:
-        ids = np.concatenate([_ids(one, number) for number, one in enumerate(built)])
-        buckets = bucket_of(ids["high"], self.job.buckets)
+    def _write_ids(self, pending: list["_PendingChunk"], first: int) -> None:
+        """Write the chunks' message ids by bucket; `first` is the number of the first chunk."""
+        ids = np.concatenate([_id_rows(one, number) for number, one in enumerate(pending)])
+        buckets = assign_buckets(ids["high"], self.job.buckets)
         order = np.argsort(buckets, kind="stable")
         ends = np.searchsorted(buckets[order], np.arange(self.job.buckets + 1))
         name = f"{self.job.stage}/ids/{self.number:06d}-{uuid.uuid4().hex}.ids"
@@ -287,8 +301,8 @@ class Chunks:
 
 
 @dataclass
-class _Built:
-    """A chunk on its way to the stage, with the events it was made of."""
+class _PendingChunk:
+    """A chunk to be written, with the ids, receipt times and places of its events."""
 
     table: str
     call: Call
@@ -312,65 +326,64 @@ class _Built:
 
     @cached_property
     def memory(self) -> int:
-        return int(pa.ipc.get_record_batch_size(self.batch))  # its `nbytes` takes ten times as long
+        return int(pa.ipc.get_record_batch_size(self.batch))  # `nbytes` takes ten times as long
 
-    def take(self, rows: np.ndarray) -> "_Built":
+    def take(self, rows: np.ndarray) -> "_PendingChunk":
         batch = self.batch.take(pa.array(rows))
         ids = [self.ids[row] for row in rows.tolist()]
-        return _Built(self.table, self.call, batch, self.received[rows], ids, self.places[rows])
+        received, places = self.received[rows], self.places[rows]
+        return _PendingChunk(self.table, self.call, batch, received, ids, places)
 
 
-def _split(events: list[Event], count: int) -> list[list[Event]]:
-    """Events in so many parts, in order."""
+def _split_events(events: list[Event], count: int) -> list[list[Event]]:
+    """Split events, in order, into at most `count` parts of equal length."""
     if count <= 1:
         return [events] if events else []
     size = -(-len(events) // count)
     return [events[at : at + size] for at in range(0, len(events), size)]
 
 
-def _slow_parts(lines: Sequence[bytes]) -> int:
-    return max(2, 2 * sum(map(len, lines)) // MAX_SLOW_BYTES)
-
-
-def read_seen(
+def read_more_observations(
     store: Store, results: Iterable[ReadResult], table: str
 ) -> Iterator[ColumnObservation]:
-    """What tasks saw of a table's columns that did not fit into their results."""
+    """Read the observations of a table that did not fit into the tasks' results."""
     for result in results:
-        for part in result.seen_more:
+        for part in result.more_observations:
             if part.table == table:
-                yield from _decode_seen(store.read(part.object))
+                yield from _decode_observations(store.read(part.object))
 
 
-_decode_seen = msgspec.msgpack.Decoder(list[ColumnObservation]).decode
+_decode_observations = msgspec.msgpack.Decoder(list[ColumnObservation]).decode
 
 
-def _cut(built: _Built, settings: SourceSettings) -> Iterator[_Built]:
-    """A large chunk in pieces that each lie in one partition."""
-    spans = built.received // settings.date_partition.span
+def _split_by_partition(
+    pending: _PendingChunk, settings: SourceSettings
+) -> Iterator[_PendingChunk]:
+    """Split a chunk of more than `SPLIT_BYTES` into one chunk per date partition."""
+    spans = pending.received // settings.date_partition.span
     partitions = np.unique(spans)
-    if len(partitions) == 1 or built.memory <= SPLIT:
-        yield built
+    if len(partitions) == 1 or pending.memory <= SPLIT_BYTES:
+        yield pending
         return
     for partition in partitions:
-        yield built.take(np.flatnonzero(spans == partition))
+        yield pending.take(np.flatnonzero(spans == partition))
 
 
-def _ids(built: _Built, number: int) -> np.ndarray:
-    ids = np.empty(len(built.received), ID_ROW)
-    ids["high"], ids["low"] = hash_ids(built.ids)
-    ids["received"], ids["place"] = built.received, built.places
+def _id_rows(pending: _PendingChunk, number: int) -> np.ndarray:
+    ids = np.empty(len(pending.received), ID_ROW)
+    ids["high"], ids["low"] = hash_ids(pending.ids)
+    ids["received"], ids["place"] = pending.received, pending.places
     ids["chunk"], ids["row"] = number, np.arange(len(ids))
     return ids
 
 
-def bucket_of(high: np.ndarray, buckets: int) -> np.ndarray:
-    """Which of equal ranges a hash falls into; the ranges are in the order of the hashes."""
+def assign_buckets(high: np.ndarray, buckets: int) -> np.ndarray:
+    """The bucket of each hash: buckets are equal ranges, in the order of the hashes."""
     upper = (high.astype(np.int64) >> 32) + (1 << 31)
     return (upper * buckets) >> 32
 
 
-QUARANTINE = pa.schema(
+QUARANTINE_SCHEMA = pa.schema(
     [
         ("reason", pa.string()),
         ("detail", pa.string()),
@@ -382,14 +395,14 @@ QUARANTINE = pa.schema(
 )
 
 
-def _quarantine(rejected: list[RejectedLine], job: ReadJob) -> pa.Table:
+def _quarantine_table(rejected: list[RejectedLine], job: ReadJob) -> pa.Table:
     rejected = sorted(rejected, key=lambda one: one.place)
     columns = [
         [one.reason for one in rejected],
         [one.detail for one in rejected],
         [one.raw for one in rejected],
-        [readable(job.files[one.place >> LINE_BITS]) for one in rejected],
+        [display_address(job.files[one.place >> LINE_BITS]) for one in rejected],
         [one.place & ((1 << LINE_BITS) - 1) for one in rejected],
         [job.run_id] * len(rejected),
     ]
-    return pa.table(columns, schema=QUARANTINE)
+    return pa.table(columns, schema=QUARANTINE_SCHEMA)

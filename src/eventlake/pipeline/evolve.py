@@ -1,4 +1,4 @@
-"""How tables grow: pure rules over what the chunks saw, the same whatever their order."""
+"""Schema evolution: pure rules over column observations, independent of their order."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,48 +11,53 @@ from eventlake.model.types import Type
 
 
 @dataclass(frozen=True)
-class Growth:
-    """A table after a run and the columns that the run added."""
+class SchemaChange:
+    """A table's schema after a run, and the columns that the run added."""
 
     schema: TableSchema
     added: tuple[Column, ...] = ()
 
 
-def evolve(schema: TableSchema, seen: Iterable[ColumnObservation], max_columns: int) -> Growth:
-    """The table with the new columns that its budget allows, in code-point order of names."""
-    found: dict[str, ColumnObservation] = {}
-    merge_observations(seen, found)
-    known = schema.types
-    fresh = [one for one in found.values() if one.column not in known]
-    fresh.sort(key=lambda one: (one.rank, one.column))
-    room = max(0, max_columns - budget_used(known))
-    return _grown(schema, (column(one.column, one.type) for one in fresh[:room]))
+def evolve(
+    schema: TableSchema, observations: Iterable[ColumnObservation], max_columns: int
+) -> SchemaChange:
+    """Add the observed columns that are new, as many as `max_columns` allows, sorted by name."""
+    by_column: dict[str, ColumnObservation] = {}
+    merge_observations(observations, by_column)
+    existing = schema.types
+    new = [one for one in by_column.values() if one.column not in existing]
+    new.sort(key=lambda one: (one.rank, one.column))
+    room = max(0, max_columns - budget_used(existing))
+    return _add_columns(schema, (column(one.column, one.type) for one in new[:room]))
 
 
 def refine(
-    growth: Growth,
+    change: SchemaChange,
     schema: TableSchema,
-    seen: Iterable[ColumnObservation],
+    observations: Iterable[ColumnObservation],
     more: Iterable[ColumnObservation],
-) -> Growth:
-    """The same growth, its columns' types joined with what was seen beyond `seen`."""
-    added = {one.name for one in growth.added}
-    chosen = (one for one in chain(seen, more) if one.column in added)
-    return evolve(schema, chosen, budget_used(schema.types) + len(added))
+) -> SchemaChange:
+    """Join the types of the added columns with further observations; the columns stay the same.
+
+    `schema` is the table before the change, `observations` are those that the change was made from.
+    """
+    added = {one.name for one in change.added}
+    relevant = (one for one in chain(observations, more) if one.column in added)
+    return evolve(schema, relevant, budget_used(schema.types) + len(added))
 
 
-def with_rescued(growth: Growth) -> Growth:
-    """The same growth when values had to be rescued: `_rescued_data` is among the columns."""
-    if RESCUED in growth.schema.types:
-        return growth
+def with_rescued(change: SchemaChange) -> SchemaChange:
+    """Add `_rescued_data` to the new columns, unless the table has it."""
+    if RESCUED in change.schema.types:
+        return change
     before = TableSchema(
-        name=growth.schema.name,
-        call=growth.schema.call,
-        columns=tuple(c for c in growth.schema.columns if c not in growth.added),
+        name=change.schema.name,
+        call=change.schema.call,
+        columns=tuple(c for c in change.schema.columns if c not in change.added),
     )
-    return _grown(before, (*growth.added, column(RESCUED, Type.STRING)))
+    return _add_columns(before, (*change.added, column(RESCUED, Type.STRING)))
 
 
-def _grown(schema: TableSchema, columns: Iterable[Column]) -> Growth:
+def _add_columns(schema: TableSchema, columns: Iterable[Column]) -> SchemaChange:
     added = tuple(sorted(columns, key=lambda column: column.name))
-    return Growth(schema.with_columns(added), added)
+    return SchemaChange(schema.with_columns(added), added)

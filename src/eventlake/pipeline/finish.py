@@ -1,4 +1,4 @@
-"""What follows a commit: publish, register, report, clean. Each may be done again after a crash."""
+"""After a commit: publish, register, report, clean up. Each can be repeated after a crash."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -16,41 +16,42 @@ from eventlake.ports import Progress
 
 
 @dataclass(frozen=True)
-class Finished:
-    """How a commit was carried out."""
+class FinishResult:
+    """The outcome of finishing a commit."""
 
     problems: Problems
+    """Errors by table; the next run tries again."""
     report: str
+    """The path of the report; empty if it could not be written."""
     notes: tuple[str, ...] = ()
-    """What a user should know of and the next run need not do again."""
+    """Messages for the user that need no retry."""
 
 
-def finish(lake: Lake, sequence: int, commit: Commit, progress: Progress) -> Finished:
-    """Carry out a commit; a table that fails is left for the next run, the others go on."""
+def finish_commit(lake: Lake, sequence: int, commit: Commit, progress: Progress) -> FinishResult:
+    """Publish, register and report a commit; a failure leaves its table to the next run."""
     problems = Problems()
     publish(lake, sequence, commit, problems, progress)
     notes = register(lake, commit, problems, progress)
-    return Finished(problems, write_report(lake, commit, problems, progress), notes)
+    return FinishResult(problems, write_report(lake, commit, problems, progress), notes)
 
 
 def publish(
     lake: Lake, sequence: int, commit: Commit, problems: Problems, progress: Progress
 ) -> None:
-    """Put the id index, the quarantine and every table's files in place."""
+    """Publish the id index, the quarantine and every table's files; errors go to `problems`."""
     transaction = Transaction(
         source=commit.settings.folder, run_id=commit.run_id, sequence=sequence
     )
-    work: list[TableWork] = [("", partial(_publish_own_files, lake, commit))]
+    work: list[TableWork] = [("", partial(_publish_index_and_quarantine, lake, commit))]
     removed = _removed_since(lake, sequence, commit)
-    for done in commit.tables:
-        change = _change(commit, done, removed)
+    for table in commit.tables:
+        change = _table_change(commit, table, removed)
         if change.adds or change.removes or change.new_columns:
-            work.append((done.table.name, partial(lake.format.publish, change, transaction)))
+            work.append((table.table.name, partial(lake.format.publish, change, transaction)))
     run_per_table("publish", work, problems, progress)
 
 
-def _publish_own_files(lake: Lake, commit: Commit) -> None:
-    """Put what is no table's in place; the next run needs the index."""
+def _publish_index_and_quarantine(lake: Lake, commit: Commit) -> None:
     for ids in (*commit.ids, *(merge.file for merge in commit.merges)):
         lake.store.publish(ids.staged, ids.path)
     if commit.quarantine:
@@ -58,25 +59,25 @@ def _publish_own_files(lake: Lake, commit: Commit) -> None:
 
 
 def _removed_since(lake: Lake, sequence: int, commit: Commit) -> frozenset[str]:
-    """Files of this commit that a later one has removed: a late publish must not restore them."""
-    later = Ledger(lake.store, commit.settings.folder).since(sequence)
-    files = (file for _, one in later for done in one.tables for file in done.removes)
+    """Paths that later commits removed: publishing late must not restore them."""
+    later = Ledger(lake.store, commit.settings.folder).commits_after(sequence)
+    files = (file for _, one in later for table in one.tables for file in table.removes)
     return frozenset(file.path for file in files)
 
 
-def _change(commit: Commit, done: TableCommit, removed: frozenset[str]) -> TableChange:
+def _table_change(commit: Commit, table: TableCommit, removed: frozenset[str]) -> TableChange:
     return TableChange(
-        location=table_path(commit.settings.folder, done.table.name),
-        table=done.table,
+        location=table_path(commit.settings.folder, table.table.name),
+        table=table.table,
         partition_columns=commit.settings.date_partition.columns,
-        new_columns=done.new_columns,
-        adds=tuple(file for file in done.adds if file.path not in removed),
-        removes=done.removes,
+        new_columns=table.new_columns,
+        adds=tuple(file for file in table.adds if file.path not in removed),
+        removes=table.removes,
     )
 
 
 def write_report(lake: Lake, commit: Commit, problems: Problems, progress: Progress) -> str:
-    """Write the report and return its path; "" if it could not be written."""
+    """Write the report and return its path, or "" with an entry in `problems`."""
     progress.step("report", 0, 1, 0)
     path = report_path(commit.settings.folder, commit.run_id)
     try:
@@ -88,18 +89,19 @@ def write_report(lake: Lake, commit: Commit, problems: Problems, progress: Progr
     return path
 
 
-def clean(
-    lake: Lake, sequence: int, commit: Commit, finished: Finished, progress: Progress
+def clean_up(
+    lake: Lake, sequence: int, commit: Commit, finished: FinishResult, progress: Progress
 ) -> None:
-    """Remove the stages of this run and of those it found dead, once all else is done.
+    """Write a snapshot if due, delete replaced index files, remove the run's and dead runs' stages.
 
-    A stage that cannot be removed is a problem, and the next run tries again.
+    Does nothing if the result has problems. An error is added to these, and the next run tries
+    again.
     """
     if finished.problems:
         return
     progress.step("clean", 0, 1, 0)
     try:
-        Ledger(lake.store, commit.settings.folder).snapshot(sequence)
+        Ledger(lake.store, commit.settings.folder).snapshot_if_due(sequence)
         lake.store.delete(commit.deletes)
         for run_id in (*commit.abandons, commit.run_id):
             remove_stage(lake.store, run_id)

@@ -1,4 +1,4 @@
-"""Merge files of the message-id index, so that a run opens few of them whatever came before it."""
+"""Merge files of the id index, so that a run opens few of them however many runs came before."""
 
 import uuid
 from collections import defaultdict
@@ -12,36 +12,37 @@ from eventlake.model.layout import ids_path
 from eventlake.pipeline.dedupe import read_ids, write_ids
 from eventlake.stores import Store
 
-MERGE = 8
-"""Files of about one size that are merged into one."""
-MAX_ROWS = 4_000_000
-"""Files with more ids than this are left as they are: a merge happens in memory."""
+MERGE_FILES = 8
+"""Files of similar size that are merged into one."""
+MAX_MERGED_ROWS = 4_000_000
+"""Ids of a merged file, at most: a merge happens in memory."""
 WEEK = 7 * DAY_MICROS
 
 
 def plan_merges(files: Sequence[IdFile]) -> tuple[tuple[IdFile, ...], ...]:
-    """Groups of files to merge: many of one size whose ids were received in the same week.
+    """Choose groups of index files to merge: similar in size, ids received in the same week.
 
-    Only files of one week meet, so that a merged file is not opened for a window that few of its
-    ids are in.
+    A merged file of several weeks would be opened for windows that few of its ids are in.
     """
     groups: defaultdict[tuple[int, int], list[IdFile]] = defaultdict(list)
     for file in files:
         if file.first // WEEK == file.last // WEEK:
-            groups[file.first // WEEK, _size(file.rows)].append(file)
-    full = (group[:MERGE] for group in groups.values() if len(group) >= MERGE)
-    return tuple(tuple(group) for group in full if sum(one.rows for one in group) <= MAX_ROWS)
+            groups[file.first // WEEK, _size_class(file.rows)].append(file)
+    full = (group[:MERGE_FILES] for group in groups.values() if len(group) >= MERGE_FILES)
+    return tuple(
+        tuple(group) for group in full if sum(one.rows for one in group) <= MAX_MERGED_ROWS
+    )
 
 
-def _size(rows: int) -> int:
-    """The power of eight that a number of rows is closest below."""
+def _size_class(rows: int) -> int:
+    """The exponent of the largest power of eight that is at most `rows`."""
     return (rows.bit_length() - 1) // 3
 
 
 def merge_ids(
     store: Store, stage: str, folder: str, run_id: str, groups: Sequence[Sequence[IdFile]]
 ) -> tuple[IdMerge, ...]:
-    """Write each group as one file into the stage."""
+    """Merge each group into one file in the stage; the merges name its final path."""
     return tuple(
         _merge(store, f"{stage}/kept/merged-{uuid.uuid4().hex}.parquet", path, group)
         for number, group in enumerate(groups)
@@ -50,7 +51,7 @@ def merge_ids(
 
 
 FIRST_MERGED = 900_000
-"""The number of the first merged file in its run; those of the run's own ids come before."""
+"""Number of a run's first merged file; the files of its own ids have lower numbers."""
 
 
 def _merge(store: Store, staged: str, path: str, group: Sequence[IdFile]) -> IdMerge:

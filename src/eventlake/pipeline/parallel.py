@@ -1,4 +1,4 @@
-"""Work for many tables at a time, such that one that fails does not stop the others."""
+"""Work for many tables in parallel, where a failure does not stop the other tables."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -8,22 +8,22 @@ from eventlake.model.report import Problems
 from eventlake.ports import Progress
 
 MAX_REQUESTS = 16
-"""Requests to the store or the catalog at a time: they mostly wait."""
+"""Parallel requests to a store or catalog."""
 
 TableWork = tuple[str, Callable[[], None]]
-"""A table, and something to do for it."""
+"""A table's name, and the function to call for it."""
 
 
 def run_per_table(
     stage: str, work: Sequence[TableWork], problems: Problems, progress: Progress
 ) -> None:
-    """Do all of the work, several tables at a time; add what fails to `problems` by table."""
+    """Call all functions, several at a time; add their errors to `problems` by table."""
     progress.step(stage, 0, len(work), 0)
     with ThreadPoolExecutor(MAX_REQUESTS) as pool:
-        tables = {pool.submit(job): table for table, job in work}
-        for number, done in enumerate(as_completed(tables), 1):
+        tables = {pool.submit(function): table for table, function in work}
+        for number, future in enumerate(as_completed(tables), 1):
             try:
-                done.result()
+                future.result()
             except EventLakeError as problem:
-                problems[tables[done]] = (str(problem), problem.code)
+                problems[tables[future]] = (str(problem), problem.code)
             progress.step(stage, number, len(work), 0)

@@ -1,4 +1,4 @@
-"""Register: tell the catalog of new tables, columns and partitions, as the ledger has them."""
+"""Register new tables, columns and partitions in the catalog, as the ledger has them."""
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,8 +22,8 @@ from eventlake.ports import Progress
 Partition = Mapping[str, str]
 
 
-class History:
-    """Every partition that a source's tables have, read from the ledger when first needed."""
+class PartitionHistory:
+    """All partitions of a source's tables, read from the ledger on first use."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -33,32 +33,34 @@ class History:
     def partitions(self, table: str) -> Sequence[Partition]:
         with self._lock:
             if self._partitions is None:
-                live = self._ledger.live_files()
-                self._partitions = {table: _partitions(files) for table, files in live.items()}
+                live = self._ledger.list_live_files()
+                self._partitions = {
+                    table: _unique_partitions(files) for table, files in live.items()
+                }
         return self._partitions.get(table, ())
 
 
-def _partitions(files: Iterable[LiveFile]) -> list[Partition]:
-    """The partitions of files, each once."""
+def _unique_partitions(files: Iterable[LiveFile]) -> list[Partition]:
+    """The distinct partitions of files."""
     unique = dict.fromkeys(tuple(file.partition.items()) for file in files)
     return [dict(items) for items in unique]
 
 
 def register(lake: Lake, commit: Commit, problems: Problems, progress: Progress) -> tuple[str, ...]:
-    """Register what a commit added; all tables with their history when their names changed.
+    """Register what a commit added, or all tables with all partitions if their names changed.
 
-    Returns what a user should know of and the next run need not do again.
+    Errors are added to `problems` by table. Returns messages for the user that need no retry.
     """
     ledger = Ledger(lake.store, commit.settings.folder)
-    history = History(ledger)
+    history = PartitionHistory(ledger)
     if commit.renamed:
-        schemas = ledger.state().tables.values()
+        schemas = ledger.read_state().tables.values()
         work = [(one.name, partial(_register_all, lake, commit, one, history)) for one in schemas]
     else:
-        changed = [done for done in commit.tables if done.adds or done.new_columns]
         work = [
-            (done.table.name, partial(_register_change, lake, commit, done, history))
-            for done in changed
+            (one.table.name, partial(_register_change, lake, commit, one, history))
+            for one in commit.tables
+            if one.adds or one.new_columns
         ]
     if work:
         try:
@@ -66,29 +68,33 @@ def register(lake: Lake, commit: Commit, problems: Problems, progress: Progress)
         except EventLakeError as problem:
             refusal = (str(problem), problem.code)
             problems.update({table: refusal for table, _ in work} | problems)
-    jobs: list[TableWork] = [(table, job) for table, job in work if table not in problems]
+    remaining: list[TableWork] = [one for one in work if one[0] not in problems]
     notes: list[str] = []
-    jobs.append((report.TABLE, partial(_register_reports, lake, commit, notes)))
-    run_per_table("register", jobs, problems, progress)
+    remaining.append((report.TABLE, partial(_register_reports, lake, commit, notes)))
+    run_per_table("register", remaining, problems, progress)
     return tuple(notes)
 
 
-def _register_change(lake: Lake, commit: Commit, done: TableCommit, history: History) -> None:
-    table = catalog_table(lake, commit.settings, done.table, done.partitions)
-    if done.is_new:
+def _register_change(
+    lake: Lake, commit: Commit, change: TableCommit, history: PartitionHistory
+) -> None:
+    table = catalog_table(lake, commit.settings, change.table, change.partitions)
+    if change.is_new:
         lake.catalog.create(table)
         return
     try:
-        # A run that left a column unregistered finishes its own commit: none has to be looked for.
-        if done.new_columns:
+        # Columns that another run has not registered are registered when its commit is finished.
+        if change.new_columns:
             lake.catalog.add_columns(table, table.columns)
         if table.partitions:
             lake.catalog.add_partitions(table, table.partitions)
-    except MissingTable:  # dropped by hand: with this commit's partitions alone it would lack rows
-        _register_all(lake, commit, done.table, history)
+    except MissingTable:  # dropped by hand, so earlier partitions are missing too
+        _register_all(lake, commit, change.table, history)
 
 
-def _register_all(lake: Lake, commit: Commit, schema: TableSchema, history: History) -> None:
+def _register_all(
+    lake: Lake, commit: Commit, schema: TableSchema, history: PartitionHistory
+) -> None:
     partitions = history.partitions(schema.name)
     lake.catalog.create(catalog_table(lake, commit.settings, schema, partitions))
 
@@ -96,7 +102,7 @@ def _register_all(lake: Lake, commit: Commit, schema: TableSchema, history: Hist
 def catalog_table(
     lake: Lake, settings: SourceSettings, schema: TableSchema, partitions: Iterable[Partition]
 ) -> CatalogTable:
-    """A table as the catalog should have it."""
+    """Build the catalog entry of a table."""
     return CatalogTable(
         database=settings.database,
         name=catalog_name(schema.name, settings.table_prefix),
@@ -109,17 +115,17 @@ def catalog_table(
 
 
 def _register_reports(lake: Lake, commit: Commit, notes: list[str]) -> None:
-    """Register the report's partition; the table serves every lake that uses the catalog."""
+    """Register the report's partition; all lakes that use the catalog share the table."""
     table = reports_table(commit.settings, run_day(commit.run_id))
     lake.catalog.database(table.database)
     try:
         lake.catalog.create(table)
-    except InvalidSettings as problem:  # somebody else's table: nothing that a run could finish
+    except InvalidSettings as problem:  # another program's table: a retry would not help
         notes.append(f"the sync report is not registered in the catalog: {problem}")
 
 
 def reports_table(settings: SourceSettings, *days: str) -> CatalogTable:
-    """The table of sync reports with a source's partitions of these days."""
+    """Build the catalog entry of the sync reports with a source's partitions of these days."""
     return CatalogTable(
         database=report.DATABASE,
         name=report.TABLE,

@@ -1,7 +1,7 @@
-"""A run that a cluster does: its plan is handed over, followed, and what came of it read back.
+"""Run a sync on a cluster: submit its plan as a job, wait for it, read back the result.
 
-The stage is the submitter's until the job takes it over, and the job's from then on. The job's own
-object in it says that the run is wanted: without it, a job does not begin, and does not commit.
+The stage belongs to the submitter until the job takes it over, and then to the job. The job's
+object in the stage says that the run is wanted: without it, a job neither begins nor commits.
 """
 
 import json
@@ -18,67 +18,67 @@ from eventlake.model.commit import Commit
 from eventlake.model.job import Job, JobState, Phase, job_path, suppressed_path
 from eventlake.model.layout import report_path
 from eventlake.model.report import FAILED, Line, Problems
-from eventlake.pipeline.finish import Finished, clean, finish
-from eventlake.pipeline.sync import Run, give_up
+from eventlake.pipeline.finish import FinishResult, clean_up, finish_commit
+from eventlake.pipeline.sync import Run, fail_run
 from eventlake.ports import JobRunner
 from eventlake.stores import Store
 
-EVERY = 5.0
-"""Seconds between two looks at a job."""
+POLL_SECONDS = 5.0
+"""Seconds between two requests for the state of a job."""
 
 
 @dataclass(frozen=True)
-class Hold:
-    """The submitter's lease of a stage, which ends when the job takes the stage over."""
+class SubmitterLease:
+    """The submitter's lease of a stage, until the job replaces it with its own."""
 
     store: Store
     run_id: str
     lease: Lease
 
-    def take(self) -> None:
+    def write(self) -> None:
         self.store.write(lease_path(self.run_id), self.lease.to_json())
 
     def renew(self) -> None:
-        """Say that the run still waits; nothing when the stage is the job's, or gone with it."""
+        """Renew the lease, unless the job has taken the stage over or removed it."""
         mine = self.lease.to_json()
-        self.store.update(lease_path(self.run_id), lambda known: mine if known == mine else None)
+        self.store.update(lease_path(self.run_id), lambda data: mine if data == mine else None)
 
     @property
-    def is_ours(self) -> bool:
+    def is_held(self) -> bool:
+        """Whether the job has not yet taken the stage over."""
         return read_lease(self.store, self.run_id) == self.lease
 
 
-def submit(
+def submit_run(
     run: Run, cluster: JobRunner, sleep: Callable[[float], None] = time.sleep
-) -> tuple[Commit, Finished]:
-    """Have a cluster do a run; the end is the same as if it had been done here."""
-    hold = _hold(run)
+) -> tuple[Commit, FinishResult]:
+    """Execute a run on a cluster and wait for it; returns and raises what `sync` would.
+
+    An error of the cluster while waiting leaves the job running. An interrupt cancels it.
+    """
+    own = Lease(folder=run.ledger.folder, host=socket.gethostname(), pid=os.getpid())
+    lease = SubmitterLease(run.lake.store, run.plan.run_id, own)
     try:
-        with run.timed("submit"):
-            hand_over(run, hold)
+        with run.time_step("submit"):
+            lease.write()
+            write_job(run)
             name = f"eventlake {run.plan.settings.source} {run.plan.run_id}"
             handle = cluster.submit(name, job_path(run.plan.run_id))
     except BaseException as problem:
-        give_up(run, problem)
+        fail_run(run, problem)
         raise
     try:
-        state = follow(run, cluster, handle, hold, sleep)
+        state = wait_for_job(run, cluster, handle, lease, sleep)
     except EventLakeError as problem:
-        raise type(problem)(f"{problem}; the run itself goes on, as {handle}") from problem
+        raise type(problem)(f"{problem}; the job {handle} was not cancelled") from problem
     except BaseException as problem:
-        recall(run, cluster, handle, hold, problem)
+        cancel_job(run, cluster, handle, lease, problem)
         raise
-    return outcome(run, cluster, handle, hold, state)
+    return collect_result(run, cluster, handle, lease, state)
 
 
-def _hold(run: Run) -> Hold:
-    here = Lease(folder=run.ledger.folder, host=socket.gethostname(), pid=os.getpid())
-    return Hold(run.lake.store, run.plan.run_id, here)
-
-
-def hand_over(run: Run, hold: Hold) -> None:
-    """Put what the job needs into its stage, the job's own object last."""
-    hold.take()
+def write_job(run: Run) -> None:
+    """Write the job and its list of suppressed users into the stage, the job last."""
     run_id, suppressed = run.plan.run_id, ""
     if run.suppressed:
         suppressed = suppressed_path(run_id)
@@ -87,50 +87,60 @@ def hand_over(run: Run, hold: Hold) -> None:
     run.lake.store.write(job_path(run_id), job.to_json())
 
 
-def follow(
-    run: Run, cluster: JobRunner, handle: str, hold: Hold, sleep: Callable[[float], None]
+def wait_for_job(
+    run: Run,
+    cluster: JobRunner,
+    handle: str,
+    lease: SubmitterLease,
+    sleep: Callable[[float], None],
 ) -> JobState:
-    """How a job ended; until it begins, its stage is kept from being taken for a dead one's."""
+    """Wait until a job has ended and return its final state.
+
+    Renews the lease meanwhile, so that other runs do not treat the waiting run as dead.
+    """
     while not (state := cluster.state(handle)).is_over:
         run.progress.step(state.phase, 0, 0, 0)
-        hold.renew()
-        sleep(EVERY)
+        lease.renew()
+        sleep(POLL_SECONDS)
     return state
 
 
-def recall(run: Run, cluster: JobRunner, handle: str, hold: Hold, problem: BaseException) -> None:
-    """Stop a job. What cannot be reached, such as a step's application, stops itself."""
+def cancel_job(
+    run: Run, cluster: JobRunner, handle: str, lease: SubmitterLease, problem: BaseException
+) -> None:
+    """Delete the job's object and cancel the job; fail the run if the job has not begun.
+
+    A job that the cluster cannot cancel stops when it finds its object deleted.
+    """
     with suppress(EventLakeError):
         run.lake.store.delete([job_path(run.plan.run_id)])
     with suppress(EventLakeError):
         cluster.cancel(handle)
     with suppress(EventLakeError):
-        if hold.is_ours:  # it has not begun; one that has cleans up itself
-            give_up(run, problem)
+        if lease.is_held:  # a job that has begun cleans up itself
+            fail_run(run, problem)
 
 
-def outcome(
-    run: Run, cluster: JobRunner, handle: str, hold: Hold, state: JobState
-) -> tuple[Commit, Finished]:
-    """What the ledger and the report say of a job that has ended, whatever its cluster says."""
-    sequence = run.ledger.sequence_of(run.plan.run_id, run.ledger.state())
+def collect_result(
+    run: Run, cluster: JobRunner, handle: str, lease: SubmitterLease, state: JobState
+) -> tuple[Commit, FinishResult]:
+    """Read the result of an ended job from ledger and report, whatever its final state.
+
+    Finishes a commit that the job could not finish; raises the job's error if it made none.
+    """
+    sequence = run.ledger.find_sequence(run.plan.run_id, run.ledger.read_state())
     report = read_report(run)
     if sequence is None:
-        problem = failure(report, cluster, handle, state)
-        if hold.is_ours:
-            give_up(run, problem)
+        problem = job_error(report, cluster, handle, state)
+        if lease.is_held:
+            fail_run(run, problem)
         raise problem
-    commit = run.ledger.commit(sequence)
-    if report is None:
-        return commit, _finished_here(run, sequence, commit)
-    return commit, Finished(_problems(report), _report_path(run))
-
-
-def _finished_here(run: Run, sequence: int, commit: Commit) -> Finished:
-    """Carry out a commit whose job was stopped right after it."""
-    finished = finish(run.lake, sequence, commit, run.progress)
-    clean(run.lake, sequence, commit, finished, run.progress)
-    return finished
+    commit = run.ledger.read_commit(sequence)
+    if report is not None:
+        return commit, FinishResult(_read_problems(report), _report_path(run))
+    finished = finish_commit(run.lake, sequence, commit, run.progress)
+    clean_up(run.lake, sequence, commit, finished, run.progress)
+    return commit, finished
 
 
 def _report_path(run: Run) -> str:
@@ -138,34 +148,34 @@ def _report_path(run: Run) -> str:
 
 
 def read_report(run: Run) -> list[Line] | None:
+    """Read the lines of the run's report; None if there is none."""
     try:
         text = run.lake.store.read(_report_path(run)).decode()
-    except InvalidSettings:  # there is none
+    except InvalidSettings:
         return None
     return [json.loads(line) for line in text.splitlines()]
 
 
-def _problems(report: list[Line]) -> Problems:
-    """What went wrong by table, the run's own line first."""
-    told = [line for line in report if "error" in line]
-    return Problems({line["table_name"]: (line["error"], line["error_code"]) for line in told})
+def _read_problems(report: list[Line]) -> Problems:
+    failed = [line for line in report if "error" in line]
+    return Problems({line["table_name"]: (line["error"], line["error_code"]) for line in failed})
 
 
-def failure(
+def job_error(
     report: list[Line] | None, cluster: JobRunner, handle: str, state: JobState
 ) -> EventLakeError:
-    """The error of a job that committed nothing, as it would be raised here."""
+    """The error of a job that committed nothing: that of its report, or its final state."""
     if report and report[0]["status"] == FAILED:
-        kind, message = _kind(report[0]["error_code"]), str(report[0]["error"])
-        if kind is not Internal:
-            return kind(message)
+        error, message = _error_class(report[0]["error_code"]), str(report[0]["error"])
+        if error is not Internal:
+            return error(message)
         return Internal(f"{message}; the log of {handle} is {cluster.log(handle)}")
-    ended = "ended" if state.phase is Phase.ENDED else f"did not end well ({state.reason})"
+    ended = "ended" if state.phase is Phase.ENDED else f"failed ({state.reason})"
     return Internal(
-        f"the run {ended} and left neither a commit nor a report; the log of {handle} is "
+        f"the job {ended} without a commit or a report; the log of {handle} is "
         f"{cluster.log(handle)}"
     )
 
 
-def _kind(code: str) -> type[EventLakeError]:
-    return {kind.code: kind for kind in EventLakeError.__subclasses__()}.get(code, Internal)
+def _error_class(code: str) -> type[EventLakeError]:
+    return {error.code: error for error in EventLakeError.__subclasses__()}.get(code, Internal)

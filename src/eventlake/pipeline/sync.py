@@ -1,8 +1,7 @@
-"""A sync, from plan to report: the way through, to be read aloud."""
+"""A run's sync, from plan to report."""
 
-import gc
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,7 +10,7 @@ from time import perf_counter
 
 import msgspec
 
-from eventlake.archive import Holders
+from eventlake.archive import InputStores
 from eventlake.errors import (
     Conflict,
     EventLakeError,
@@ -27,36 +26,42 @@ from eventlake.model.commit import Commit, IdMerge, Plan
 from eventlake.model.naming import Call
 from eventlake.model.report import failure_lines, to_lines
 from eventlake.model.schema import new_table
-from eventlake.pipeline.chunks import ReadJob, ReadResult, read_seen
-from eventlake.pipeline.commit import append
-from eventlake.pipeline.dedupe import DedupeJob, DedupeResult, dedupe_task, drop
-from eventlake.pipeline.describe import Outcome, check_balance, chunks_by_table, describe, landing
-from eventlake.pipeline.evolve import Growth, evolve, refine
-from eventlake.pipeline.finish import Finished, clean, finish
+from eventlake.pipeline.build_commit import (
+    RunResults,
+    build_commit,
+    check_counts,
+    count_landed_rows,
+    group_chunks_by_table,
+)
+from eventlake.pipeline.chunks import ReadJob, ReadResult, read_more_observations
+from eventlake.pipeline.commit import append_commit
+from eventlake.pipeline.dedupe import DedupeJob, DedupeResult, dedupe_task, mark_duplicates
+from eventlake.pipeline.evolve import SchemaChange, evolve, refine
+from eventlake.pipeline.finish import FinishResult, clean_up, finish_commit
 from eventlake.pipeline.merge_ids import merge_ids
 from eventlake.pipeline.read import GatherJob, gather_task, plan_gather, read_task
-from eventlake.pipeline.tasks import Watch, run_tasks
+from eventlake.pipeline.tasks import Watch, Work, run_tasks
 from eventlake.pipeline.write import WriteJob, WriteResult, plan_tasks, plan_units, write_task
 from eventlake.ports import Progress, SparkProvider
 from eventlake.stores import Object
 
 EVENT_BYTES = 130
-"""About what an event takes in a gzip file; only the number of tasks depends on it."""
+"""Estimated size of an event in a gzip file, used to choose the number of tasks."""
 GROUP_BYTES = 128 << 20
+"""Compressed input per reading task, at most."""
 BUCKET_EVENTS = 4_000_000
-YOUNG = 200_000
-"""New objects after which cycles are looked for."""
-IN_CACHE = 512 << 20
-"""Input whose chunks, four times as large, may stay in the page cache on their way."""
+"""Message ids per deduplication task, at most."""
+PAGE_CACHE_BYTES = 512 << 20
+"""Input size up to which chunks, about four times as large, stay in the page cache."""
 
 
-REFUSALS = (Conflict, InvalidSettings, InsufficientPermissions)
-"""Errors of a commit that say for sure that it was not made."""
+COMMIT_REFUSALS = (Conflict, InvalidSettings, InsufficientPermissions)
+"""Errors of a commit which prove that it was not made."""
 
 
 @dataclass
 class Run:
-    """One sync on its way: what it works with, and how long its stages took."""
+    """The state of one run: its plan, what it works with, and how long its steps took."""
 
     lake: Lake
     ledger: Ledger
@@ -64,9 +69,11 @@ class Run:
     plan: Plan
     progress: Progress
     suppressed: frozenset[str] = frozenset()
+    """User ids whose events are not landed."""
     dead: tuple[str, ...] = ()
-    holders: Holders = field(default_factory=dict)
-    """The buckets that the plan's files lie in."""
+    """Runs that died without a commit; this run's commit abandons them."""
+    stores: InputStores = field(default_factory=dict)
+    """The stores of the plan's inputs, by address prefix."""
     timings: dict[str, float] = field(default_factory=dict)
     is_committing: bool = False
     """Whether the commit may have been sent to the ledger."""
@@ -77,118 +84,111 @@ class Run:
 
     @property
     def buckets(self) -> int:
-        """How many tasks share the message ids."""
-        return count_buckets(self.plan, self.runner.parallelism)
+        """The number of deduplication tasks."""
+        return count_id_buckets(self.plan, self.runner.parallelism)
 
-    def tasks(self, name: str, count: int, work: Callable[[int], bytes], total: int) -> list[bytes]:
-        """Run a stage's tasks on Spark, telling how many rows are through."""
+    def run_tasks(self, name: str, count: int, work: Work, total: int) -> list[bytes]:
+        """Run the tasks of a step on Spark and return their results; reports staged rows."""
 
-        def look() -> None:
-            with suppress(EventLakeError):  # what is wrong, the work itself will meet and tell
-                rows = _rows_in(self.lake.store.objects(f"{self.stage}/{name}"))
+        def report_rows() -> None:
+            with suppress(EventLakeError):  # the tasks fail with the same error and report it
+                rows = _count_staged_rows(self.lake.store.objects(f"{self.stage}/{name}"))
                 self.progress.step(name, min(rows, total), total, rows)
 
-        watch = Watch(look, 1.0 if self.lake.store.is_local else 5.0)  # each look lists the stage
+        # Each call lists the stage, which takes longer in a bucket.
+        watch = Watch(report_rows, 1.0 if self.lake.store.is_local else 5.0)
         return run_tasks(self.runner.session(), count, work, watch)
 
     @contextmanager
-    def timed(self, stage: str) -> Iterator[None]:
+    def time_step(self, step: str) -> Iterator[None]:
+        """Announce a step to `progress` and add its duration to `timings`."""
         began = perf_counter()
-        self.progress.step(stage, 0, 0, 0)
+        self.progress.step(step, 0, 0, 0)
         yield
-        self.timings[stage] = perf_counter() - began
+        self.timings[step] = perf_counter() - began
 
 
-def sync(run: Run) -> tuple[Commit, Finished]:
-    """Land the plan's files: all of them, or nothing and an error."""
-    with _few_collections(), ExitStack() as held:
+def sync(run: Run) -> tuple[Commit, FinishResult]:
+    """Land all of the plan's inputs with one commit, or raise and land nothing."""
+    with ExitStack() as stack:
         try:
-            held.enter_context(Stage(run.lake.store, run.ledger.folder, run.plan.run_id))
-            sequence, commit = committed(run, staged(run))
+            stack.enter_context(Stage(run.lake.store, run.ledger.folder, run.plan.run_id))
+            sequence, commit = commit_run(run, prepare_commit(run))
         except BaseException as problem:
-            give_up(run, problem)
+            fail_run(run, problem)
             raise
-        finished = finish(run.lake, sequence, commit, run.progress)
-    clean(run.lake, sequence, commit, finished, run.progress)
+        finished = finish_commit(run.lake, sequence, commit, run.progress)
+    clean_up(run.lake, sequence, commit, finished, run.progress)
     return commit, finished
 
 
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Look for cycles less often: many tables are many small values, and none of these."""
-    usual = gc.get_threshold()
-    gc.set_threshold(usual[0] and max(usual[0], YOUNG), *usual[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
-
-
-def staged(run: Run) -> Commit:
-    """Everything up to the commit: what is in the stage, and what it will mean."""
-    found = read(run)
-    kept = dedupe(run, found)
+def prepare_commit(run: Run) -> Commit:
+    """Write everything that the run lands into its stage; return the commit to append."""
+    read_results = read(run)
+    dedupe_results = dedupe(run, read_results)
     merges = merge_index(run)
-    growth = grow(run, found)
-    written = write(run, found, growth)
-    return describe(run.plan, Outcome(found, kept, growth, written, merges), run.dead)
+    changes = evolve_tables(run, read_results)
+    write_results = write(run, read_results, changes)
+    results = RunResults(read_results, dedupe_results, changes, write_results, merges)
+    return build_commit(run.plan, results, run.dead)
 
 
-def committed(run: Run, commit: Commit) -> tuple[int, Commit]:
-    with run.timed("commit"):
-        check_balance(commit)
+def commit_run(run: Run, commit: Commit) -> tuple[int, Commit]:
+    """Append the commit to the ledger; return its sequence and the commit as appended."""
+    with run.time_step("commit"):
+        check_counts(commit)
         run.is_committing = True
-        return append(run.ledger, run.plan.base, commit)
+        return append_commit(run.ledger, run.plan.base, commit)
 
 
-def give_up(run: Run, problem: BaseException) -> None:
-    """Remove the stage and write a report that says why."""
+def fail_run(run: Run, problem: BaseException) -> None:
+    """Remove the stage and write a failure report, unless the run's commit is in the ledger."""
     with suppress(EventLakeError):
-        if run.ledger.sequence_of(run.plan.run_id, run.ledger.state()) is not None:
-            return  # only the answer was lost: the commit stands, and the next run carries it out
-        # A put without an answer may still be applied, and would need the stage. The next run
-        # removes it with a commit of its own, which takes the sequence that the put asked for.
-        if not run.is_committing or isinstance(problem, REFUSALS):
+        if run.ledger.find_sequence(run.plan.run_id, run.ledger.read_state()) is not None:
+            return  # only the answer was lost: the next run finishes the commit
+        # A commit without an answer may still be applied, and would need the stage. The next run
+        # takes its sequence with a commit of its own and then removes the stage.
+        if not run.is_committing or isinstance(problem, COMMIT_REFUSALS):
             remove_stage(run.lake.store, run.plan.run_id)
         code = problem.code if isinstance(problem, EventLakeError) else Internal.code
-        why = str(problem) or type(problem).__name__
-        lines = failure_lines(run.plan.run_id, run.plan.settings, why, code, run.lake.facts)
+        reason = str(problem) or type(problem).__name__
+        lines = failure_lines(run.plan.run_id, run.plan.settings, reason, code, run.lake.facts)
         path = layout.report_path(run.plan.settings.folder, run.plan.run_id)
         run.lake.store.write(path, to_lines(lines))
 
 
 def read(run: Run) -> list[ReadResult]:
-    """Archive files to chunks in the stage: by groups of files, then what they have few of."""
+    """Parse the inputs into chunks in the stage: first by input, then the spilled rare tables."""
     plan = run.plan
     job = ReadJob(
         store=run.lake.store,
         stage=run.stage,
         run_id=plan.run_id,
         settings=plan.settings,
-        known={name: table.types for name, table in plan.tables.items()},
+        table_types={name: table.types for name, table in plan.tables.items()},
         suppressed=run.suppressed,
         files=tuple(one.uri for one in plan.inputs),
-        holders=dict(run.holders),
+        stores=dict(run.stores),
         groups=group_files([one.size for one in plan.inputs], run.runner.parallelism),
         buckets=run.buckets,
-        compression=None if _stays_in_cache(run) else "lz4",
+        compression=None if _fits_page_cache(run) else "lz4",
     )
-    with run.timed("read"):
-        answers = run.tasks("read", len(job.groups), partial(read_task, job), 0)
-        found = [msgspec.json.decode(answer, type=ReadResult) for answer in answers]
-        rest = GatherJob(job, plan_gather(found, run.runner.parallelism))
-        answers = run.tasks("read", len(rest.tasks), partial(gather_task, rest), 0)
-        return found + [msgspec.json.decode(answer, type=ReadResult) for answer in answers]
+    with run.time_step("read"):
+        answers = run.run_tasks("read", len(job.groups), partial(read_task, job), 0)
+        results = [msgspec.json.decode(answer, type=ReadResult) for answer in answers]
+        gather = GatherJob(job, plan_gather(results, run.runner.parallelism))
+        answers = run.run_tasks("read", len(gather.tasks), partial(gather_task, gather), 0)
+        return results + [msgspec.json.decode(answer, type=ReadResult) for answer in answers]
 
 
-def _stays_in_cache(run: Run) -> bool:
-    return run.lake.store.is_local and sum(one.size for one in run.plan.inputs) <= IN_CACHE
+def _fits_page_cache(run: Run) -> bool:
+    return run.lake.store.is_local and sum(one.size for one in run.plan.inputs) <= PAGE_CACHE_BYTES
 
 
 def group_files(sizes: Sequence[int], parallelism: int) -> tuple[range, ...]:
-    """Neighbouring files in groups of about equal size: one for each core, or two, or three.
+    """Group neighbouring files by size: a multiple of `parallelism` groups of about equal size.
 
-    No more than their size asks for: a group makes a chunk of every table that it meets.
+    As few groups as `GROUP_BYTES` allows: each makes a chunk of every table in its files.
     """
     groups = parallelism * max(1, -(-sum(sizes) // (GROUP_BYTES * parallelism)))
     # A file belongs to the group that its middle falls into.
@@ -198,19 +198,22 @@ def group_files(sizes: Sequence[int], parallelism: int) -> tuple[range, ...]:
     return tuple(range(start, end) for start, end in pairwise([0, *cuts, len(sizes)]))
 
 
-def count_buckets(plan: Plan, parallelism: int) -> int:
-    """By the number of the run's own ids, and of those that the recent index holds."""
+def count_id_buckets(plan: Plan, parallelism: int) -> int:
+    """Choose the number of deduplication tasks from the run's events and the recent id index."""
     events = sum(one.size for one in plan.inputs) // EVENT_BYTES
     newest = max((file.last for file in plan.ids), default=0)
-    recent = newest - 2 * plan.settings.dedup_days * DAY_MICROS
-    known = sum(file.rows for file in plan.ids if file.last >= recent)
-    spread = min(parallelism, (events + known) // 200_000)
-    return max(1, spread, (events + known // 4) // BUCKET_EVENTS)
+    since = newest - 2 * plan.settings.dedup_days * DAY_MICROS
+    indexed = sum(file.rows for file in plan.ids if file.last >= since)
+    spread = min(parallelism, (events + indexed) // 200_000)
+    return max(1, spread, (events + indexed // 4) // BUCKET_EVENTS)
 
 
-def dedupe(run: Run, found: list[ReadResult]) -> list[DedupeResult]:
-    """Which rows are duplicates, noted at each chunk; the ids that are kept, in the stage."""
-    parts = tuple((task, part) for task, result in enumerate(found) for part in result.ids)
+def dedupe(run: Run, read_results: list[ReadResult]) -> list[DedupeResult]:
+    """Find duplicates and set `duplicate_rows` of the chunks in `read_results`, in place.
+
+    The message ids of the other rows are written into the stage.
+    """
+    parts = tuple((task, part) for task, result in enumerate(read_results) for part in result.ids)
     job = DedupeJob(
         store=run.lake.store,
         stage=run.stage,
@@ -219,57 +222,60 @@ def dedupe(run: Run, found: list[ReadResult]) -> list[DedupeResult]:
         parts=parts,
         index=run.plan.ids,
     )
-    with run.timed("dedupe"):
-        answers = run.tasks("dedupe", run.buckets if parts else 0, partial(dedupe_task, job), 0)
+    with run.time_step("dedupe"):
+        answers = run.run_tasks("dedupe", run.buckets if parts else 0, partial(dedupe_task, job), 0)
         results = [msgspec.json.decode(answer, type=DedupeResult) for answer in answers]
-        drop([result.chunks for result in found], results)
+        mark_duplicates([result.chunks for result in read_results], results)
         return results
 
 
 def merge_index(run: Run) -> tuple[IdMerge, ...]:
-    """Merge small files of the id index, where the plan asks for it."""
+    """Merge the small files of the id index that the plan names, into the stage."""
     plan = run.plan
     folder = plan.settings.folder
     return merge_ids(run.lake.store, run.stage, folder, plan.run_id, plan.merges)
 
 
-def grow(run: Run, found: list[ReadResult]) -> dict[str, Growth]:
-    """Every table as its events ask for it."""
-    with run.timed("evolve"):
+def evolve_tables(run: Run, read_results: list[ReadResult]) -> dict[str, SchemaChange]:
+    """The schema change of every table that has chunks, by table."""
+    with run.time_step("evolve"):
         return {
-            table: _grow_table(run, found, table, chunks[0].call)
-            for table, chunks in chunks_by_table(found).items()
+            table: _evolve_table(run, read_results, table, chunks[0].call)
+            for table, chunks in group_chunks_by_table(read_results).items()
         }
 
 
-def _grow_table(run: Run, found: list[ReadResult], table: str, call: Call) -> Growth:
+def _evolve_table(run: Run, read_results: list[ReadResult], table: str, call: Call) -> SchemaChange:
     settings = run.plan.settings
     before = run.plan.tables.get(table) or new_table(table, call, settings.naming)
-    seen = [seen for result in found for seen in result.seen.get(table, ())]
-    growth = evolve(before, seen, settings.max_columns)
-    if any(part.table == table for result in found for part in result.seen_more):
-        growth = refine(growth, before, seen, read_seen(run.lake.store, found, table))
-    return growth
+    observations = [one for result in read_results for one in result.observations.get(table, ())]
+    change = evolve(before, observations, settings.max_columns)
+    if any(part.table == table for result in read_results for part in result.more_observations):
+        more = read_more_observations(run.lake.store, read_results, table)
+        change = refine(change, before, observations, more)
+    return change
 
 
-def write(run: Run, found: list[ReadResult], growth: dict[str, Growth]) -> list[WriteResult]:
-    """Chunks to Parquet files in the stage, all tables in one job."""
+def write(
+    run: Run, read_results: list[ReadResult], changes: dict[str, SchemaChange]
+) -> list[WriteResult]:
+    """Write chunks to Parquet files in the stage, all tables in one Spark job."""
     by = run.plan.settings.date_partition
     units = [
         unit
-        for table, chunks in chunks_by_table(found).items()
-        for unit in plan_units(growth[table], chunks, by)
+        for table, chunks in group_chunks_by_table(read_results).items()
+        for unit in plan_units(changes[table], chunks, by)
     ]
-    parts = tuple(part for result in found for part in result.quarantine)
+    parts = tuple(part for result in read_results for part in result.quarantine)
     tasks = plan_tasks(units, run.runner.parallelism)
     job = WriteJob(run.lake.store, run.stage, by, tuple(map(pickle.dumps, tasks)), parts)
-    rows = sum(landing(chunk) for result in found for chunk in result.chunks)
-    with run.timed("write"):
-        answers = run.tasks("write", len(tasks) + bool(parts), partial(write_task, job), rows)
+    rows = sum(count_landed_rows(chunk) for result in read_results for chunk in result.chunks)
+    with run.time_step("write"):
+        answers = run.run_tasks("write", len(tasks) + bool(parts), partial(write_task, job), rows)
         return [msgspec.json.decode(answer, type=WriteResult) for answer in answers]
 
 
-def _rows_in(objects: Iterable[Object]) -> int:
-    """The rows of staged files so far; their names end in them."""
-    names = (found.path.rpartition(".")[0] for found in objects)
+def _count_staged_rows(objects: Iterable[Object]) -> int:
+    """Sum the row counts with which the names of staged files end."""
+    names = (one.path.rpartition(".")[0] for one in objects)
     return sum(int(name.rpartition("-")[2]) for name in names)

@@ -1,7 +1,7 @@
-"""Work on Spark: numbered tasks, each a function of its number alone, their results by number.
+"""Run numbered tasks on Spark, each a function of its number, and return their results in order.
 
-Spark hands out the tasks, tries a lost one again and brings the small results home. What is large
-goes from task to task through the stage, never through the JVM.
+Spark schedules the tasks, retries lost ones and returns the small results. Large data goes from
+task to task through the stage, never through the JVM.
 """
 
 import ctypes
@@ -20,30 +20,33 @@ from eventlake.errors import EventLakeError, Internal
 
 
 class Spark(Protocol):
-    """What is needed of a Spark session."""
+    """The part of a Spark session that tasks need."""
 
     def range(self, start: int, end: int, step: int, partitions: int) -> Any: ...
 
 
 Work = Callable[[int], bytes]
 
-DONE, REFUSED = b"+", b"-"
+OK_PREFIX, ERROR_PREFIX = b"+", b"-"
 
 
 class Watch(NamedTuple):
-    """What is done now and then while tasks run, and after how many seconds."""
+    """A function to call repeatedly while tasks run, and the seconds between calls."""
 
-    look: Callable[[], None]
-    every: float = 0.5
+    callback: Callable[[], None]
+    seconds: float = 0.5
 
 
 def run_tasks(spark: Spark, count: int, work: Work, watch: Watch) -> list[bytes]:
-    """The results of all tasks."""
+    """Run `work` for the numbers below `count` and return the results in order.
+
+    Raises the `EventLakeError` of a failed task, or `Internal` for any other failure.
+    """
 
     def body(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                result = pa.array([attempt(work, number)], pa.binary())
+                result = pa.array([run_task(work, number)], pa.binary())
                 yield pa.RecordBatch.from_arrays([pa.array([number]), result], ["task", "result"])
 
     if not count:
@@ -52,47 +55,47 @@ def run_tasks(spark: Spark, count: int, work: Work, watch: Watch) -> list[bytes]
         frame = spark.range(0, count, 1, count).mapInArrow(body, "task long, result binary")
         with ThreadPoolExecutor(1) as background:
             running = background.submit(frame.toArrow)
-            while not wait([running], timeout=watch.every).done:
-                watch.look()
+            while not wait([running], timeout=watch.seconds).done:
+                watch.callback()
         results = running.result().sort_by("task").column("result").to_pylist()
     except EventLakeError:
         raise
     except Exception as problem:
         raise Internal(f"a task failed on Spark: {_reason(str(problem))}") from problem
-    return [_checked(result) for result in results]
+    return [_unwrap_result(result) for result in results]
 
 
 def _reason(trace: str) -> str:
-    """The last line of a worker's stack trace that says what happened."""
+    """The last line of a worker's stack trace that names an exception."""
     lines = [line for line in trace.splitlines() if re.match(r"[\w.]+(Error|Exception)\b", line)]
     return lines[-1] if lines else trace.partition("\n")[0]
 
 
-def attempt(work: Work, number: int) -> bytes:
-    """A task's result, or the error that the user should see, as a value that travels."""
-    # A task makes millions of objects and no cycles: looking for these takes its share of time.
+def run_task(work: Work, number: int) -> bytes:
+    """Run one task; return its result, or its `EventLakeError` as bytes for the driver to raise."""
+    # A task makes millions of objects and no reference cycles, so collecting only costs time.
     gc.disable()
     try:
-        return DONE + work(number)
+        return OK_PREFIX + work(number)
     except EventLakeError as problem:
-        return REFUSED + json.dumps([type(problem).__name__, str(problem)]).encode()
+        return ERROR_PREFIX + json.dumps([type(problem).__name__, str(problem)]).encode()
     finally:
         gc.enable()
-        _give_back()
+        _release_memory()
 
 
-def _give_back() -> None:
-    """Return what the task has freed to the system: its worker lives on, idle or at other work."""
+def _release_memory() -> None:
+    """Return freed memory to the system, because the worker process lives on."""
     pa.default_memory_pool().release_unused()
     if sys.platform == "linux":
-        # Millions of small objects leave holes that the C library keeps; musl has no such call.
+        # glibc holds on to the gaps between small objects; musl has no such call.
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
 
 
-def _checked(result: bytes) -> bytes:
-    if result.startswith(REFUSED):
+def _unwrap_result(result: bytes) -> bytes:
+    if result.startswith(ERROR_PREFIX):
         name, message = json.loads(result[1:])
         raise getattr(errors, name)(message)
     return result[1:]

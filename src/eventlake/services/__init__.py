@@ -1,1 +1,1 @@
-"""The use cases, one function each, returning values: the CLI calls these and nothing else."""
+"""The use cases of the CLI and the Python API, one function each; they return values."""

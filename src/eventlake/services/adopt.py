@@ -1,9 +1,9 @@
-"""Adopt a lake that Segment filled: its tables stay where they are, and the next sync goes on.
+"""Adopt a lake that Segment filled: its tables stay in place, and the next sync adds to them.
 
-Nothing may be doubled, nothing lost. Which raw logs Segment had loaded nobody knows for sure; so
-those of the last days are loaded again, and the message ids in the tables tell what has landed.
-An event of these days may be the repetition of one up to a window before them: so the ids that are
-read go back twice as far. Older logs count as loaded.
+Nothing is landed twice and nothing is lost. Which raw logs Segment had loaded is unknown, so those
+of the last `dedup_days` days are loaded again and deduplicated by the message ids in the tables.
+The ids are read from twice as many days, because an event may repeat one up to `dedup_days`
+before it. Older logs count as loaded.
 """
 
 import time
@@ -46,130 +46,137 @@ from eventlake.model.schema import TableSchema, new_table, standard_columns
 from eventlake.model.settings import SourceSettings, source_settings
 from eventlake.model.types import Type
 from eventlake.model.values import FrozenModel
-from eventlake.pipeline.commit import append
+from eventlake.pipeline.commit import append_commit
 from eventlake.pipeline.dedupe import write_ids
-from eventlake.pipeline.finish import clean, finish
+from eventlake.pipeline.finish import clean_up, finish_commit
 from eventlake.ports import NoProgress
 from eventlake.stores import Store
 
 IDS_PER_FILE = 1_000_000
 
 
-class Adopted(FrozenModel):
-    """What was taken over."""
+class AdoptionResult(FrozenModel):
+    """The result of an adoption."""
 
     run_id: str
     source: str
     database: str
     tables: tuple[str, ...]
     files: int
-    """Data files that were there."""
+    """Number of existing data files."""
     since: str
-    """The day from which logs are loaded again, for what is not in the tables."""
+    """The day from which raw logs are loaded again and deduplicated."""
     ids: int
-    """Message ids that are known."""
+    """Number of message ids in the id index."""
     logs: int
-    """Raw logs that count as loaded."""
+    """Number of raw logs that count as loaded."""
     message: str = ""
-    """What is left for the next sync, and why."""
+    """The first problem that the next sync has to fix; empty without problems."""
 
 
 def adopt(
     source: str, *, lake: str | Path | LakeSettings, changes: Mapping[str, object] | None = None
-) -> Adopted:
-    """Take over the tables of a source; `changes` are the settings that the user gives."""
+) -> AdoptionResult:
+    """Adopt the tables of a source with one commit; `changes` are the user's settings.
+
+    Raises `InvalidSettings` if EventLake has landed events of the source or its tables are unfit.
+    """
     parts = open_parts(lake)
-    given = source_settings(**{"source": source, **(changes or {})}).of_workspace(parts.workspace)
-    ledger = Ledger(parts.store, given.folder)
-    _check_untouched(ledger, given)
-    tables = _find_tables(parts, given)
-    settings = _as_found(given, tables, changes or {})
+    settings = source_settings(**{"source": source, **(changes or {})}).of_workspace(
+        parts.workspace
+    )
+    ledger = Ledger(parts.store, settings.folder)
+    _check_not_landed(ledger, settings)
+    tables = _find_tables(parts, settings)
+    settings = _settings_of_tables(settings, tables, changes or {})
     check_claims(parts.store, settings)
     _check_tables(parts.store, settings, tables)
-    return _take_over(Taking(parts, ledger, settings, tables))
+    return _adopt_tables(Adoption(parts, ledger, settings, tables))
 
 
-def _check_untouched(ledger: Ledger, settings: SourceSettings) -> None:
-    if ledger.settings() is not None:
+def _check_not_landed(ledger: Ledger, settings: SourceSettings) -> None:
+    if ledger.read_settings() is not None:
         raise InvalidSettings(
-            f"source is {settings.source!r}: EventLake has landed events of it in this lake, and "
-            "there is nothing to adopt; `eventlake sync` goes on with it"
+            f"source is {settings.source!r}: EventLake has landed events of it in this lake, so "
+            "there is nothing to adopt; use `eventlake sync`"
         )
 
 
 def _find_tables(parts: Lake, settings: SourceSettings) -> list[CatalogTable]:
-    place = f"{DATA}/{settings.folder}/"
-    known = parts.catalog.tables(settings.database)
-    found = [table for table in known if table.location.startswith(place)]
-    if not found:
+    folder = f"{DATA}/{settings.folder}/"
+    tables = parts.catalog.tables(settings.database)
+    own = [table for table in tables if table.location.startswith(folder)]
+    if not own:
         raise InvalidSettings(
-            f"the database {settings.database!r} has no table below {parts.store.uri(place)}: give "
-            "the --source-id that the paths have, and the --database, or --partition-by-slug"
+            f"the database {settings.database!r} has no table below {parts.store.uri(folder)}: set "
+            "--source-id to the id in the paths, and --database, or --partition-by-slug"
         )
-    return found
+    return own
 
 
-# What the tables say of the settings
+# Settings of the tables
 
 
-def _as_found(
-    given: SourceSettings, tables: Sequence[CatalogTable], changes: Mapping[str, object]
+def _settings_of_tables(
+    settings: SourceSettings, tables: Sequence[CatalogTable], changes: Mapping[str, object]
 ) -> SourceSettings:
-    """The settings as the tables were made; what the user says himself must agree with them."""
-    found = {"date_partition": _partition_of(tables), "naming": _naming_of(tables)}
-    for name, value in found.items():
+    """Return the settings with the tables' partitioning and naming, unless `changes` differ."""
+    detected = {"date_partition": _detect_partition(tables), "naming": _detect_naming(tables)}
+    for name, value in detected.items():
         if changes.get(name) not in (None, value, str(value)):
             raise InvalidSettings(
-                f"{name} is {str(changes[name])!r}, and the tables of {given.source} were made "
-                f"with {str(value)!r}: leave it out"
+                f"{name} is {str(changes[name])!r}, but the tables of {settings.source} were "
+                f"created with {str(value)!r}: omit it"
             )
-    return given.model_copy(update=found)
+    return settings.model_copy(update=detected)
 
 
-def _partition_of(tables: Sequence[CatalogTable]) -> DatePartition:
-    by = {table.partition_columns: table.name for table in tables}
-    known = {one.columns: one for one in DatePartition}
-    if len(by) > 1 or next(iter(by)) not in known:
-        told = "; ".join(f"{name} by {', '.join(columns)}" for columns, name in by.items())
+def _detect_partition(tables: Sequence[CatalogTable]) -> DatePartition:
+    examples = {table.partition_columns: table.name for table in tables}
+    supported = {one.columns: one for one in DatePartition}
+    if len(examples) > 1 or next(iter(examples)) not in supported:
+        listed = "; ".join(f"{name} by {', '.join(columns)}" for columns, name in examples.items())
         raise InvalidSettings(
-            f"the tables are not partitioned in one way that EventLake knows: {told}"
+            f"all tables must have the same partition columns, of a supported kind: {listed}"
         )
-    return known[next(iter(by))]
+    return supported[next(iter(examples))]
 
 
-def _naming_of(tables: Sequence[CatalogTable]) -> Naming:
-    native = [table.name for table in tables if not _has(table, "id")]
+def _detect_naming(tables: Sequence[CatalogTable]) -> Naming:
+    native = [table.name for table in tables if not _has_column(table, "id")]
     lost = [
-        table.name for table in tables if not _has(table, "id") and not _has(table, "message_id")
+        table.name
+        for table in tables
+        if not _has_column(table, "id") and not _has_column(table, "message_id")
     ]
     if lost or len(native) not in (0, len(tables)):
         raise InvalidSettings(
-            f"{', '.join(lost or native)}: there is no column with the message id, `id` in all "
-            "tables or `message_id` in all tables"
+            f"{', '.join(lost or native)}: no column with the message id; it must be `id` in all "
+            "tables, or `message_id` in all tables"
         )
     return Naming.NATIVE if native else Naming.WAREHOUSE
 
 
-def _has(table: CatalogTable, column: str) -> bool:
+def _has_column(table: CatalogTable, column: str) -> bool:
     return any(one.name == column for one in table.columns)
 
 
 def _check_tables(store: Store, settings: SourceSettings, tables: Iterable[CatalogTable]) -> None:
     for table in tables:
-        wanted = table_path(settings.folder, table.name)
-        if table.location != wanted:
+        expected = table_path(settings.folder, table.name)
+        if table.location != expected:
             raise InvalidSettings(
-                f"{table.database}.{table.name} lies at {store.uri(table.location)}, and should "
-                f"at {store.uri(wanted)}"
+                f"{table.database}.{table.name} is at {store.uri(table.location)}, and must be at "
+                f"{store.uri(expected)}"
             )
 
 
-# Taking over
+# Adoption
 
 
 @dataclass(frozen=True)
-class Taking:
-    """An adoption on its way."""
+class Adoption:
+    """The tables to adopt, and what they are adopted into."""
 
     lake: Lake
     ledger: Ledger
@@ -185,34 +192,37 @@ class Taking:
         return standard_columns(Call.TRACK, self.settings.naming)[0].column
 
 
-def _take_over(taking: Taking) -> Adopted:
-    files = {table.name: _data_files(taking.store, table) for table in taking.tables}
-    days = [_day(path) for paths in files.values() for path in paths]
-    _check_types(taking, files)
+def _adopt_tables(adoption: Adoption) -> AdoptionResult:
+    files = {table.name: _list_data_files(adoption.store, table) for table in adoption.tables}
+    paths = [path for sizes in files.values() for path in sizes]
+    days = [_partition_day(path) for path in paths]
+    _check_types(adoption, files)
     newest = max(days, default=datetime.now(UTC).date())
-    since = newest - timedelta(days=taking.settings.dedup_days)
-    logs = _earlier_logs(taking, since)
+    since = newest - timedelta(days=adoption.settings.dedup_days)
+    logs = _find_earlier_logs(adoption, since)
     run_id = f"{time.time_ns():019d}"
-    known = since - timedelta(days=taking.settings.dedup_days)
-    recent = [path for paths in files.values() for path in paths if _day(path) >= known]
-    with Stage(taking.store, taking.ledger.folder, run_id):
-        ids = _index(taking, run_id, recent)
+    ids_since = since - timedelta(days=adoption.settings.dedup_days)
+    recent = [path for path in paths if _partition_day(path) >= ids_since]
+    with Stage(adoption.store, adoption.ledger.folder, run_id):
+        ids = _write_index(adoption, run_id, recent)
         commit = Commit(
             run_id=run_id,
-            settings=taking.settings,
+            settings=adoption.settings,
             inputs=logs,
             counts=Counts(),
-            tables=tuple(_table(taking, table, files[table.name]) for table in taking.tables),
+            tables=tuple(
+                _table_commit(adoption, table, files[table.name]) for table in adoption.tables
+            ),
             ids=ids,
         )
-        sequence, commit = append(taking.ledger, 0, commit)
-        finished = finish(taking.lake, sequence, commit, NoProgress())
-    clean(taking.lake, sequence, commit, finished, NoProgress())
-    return Adopted(
+        sequence, commit = append_commit(adoption.ledger, 0, commit)
+        finished = finish_commit(adoption.lake, sequence, commit, NoProgress())
+    clean_up(adoption.lake, sequence, commit, finished, NoProgress())
+    return AdoptionResult(
         run_id=run_id,
-        source=taking.settings.source,
-        database=taking.settings.database,
-        tables=tuple(table.name for table in taking.tables),
+        source=adoption.settings.source,
+        database=adoption.settings.database,
+        tables=tuple(table.name for table in adoption.tables),
         files=sum(map(len, files.values())),
         since=str(since),
         ids=sum(file.rows for file in ids),
@@ -221,13 +231,13 @@ def _take_over(taking: Taking) -> Adopted:
     )
 
 
-def _data_files(store: Store, table: CatalogTable) -> dict[str, int]:
-    """A table's files and their sizes, by path in order."""
-    found = {one.path: one.size for one in store.objects(table.location)}
-    return {path: found[path] for path in sorted(found) if path.endswith(".parquet")}
+def _list_data_files(store: Store, table: CatalogTable) -> dict[str, int]:
+    """The sizes of a table's Parquet files, by path in order."""
+    sizes = {one.path: one.size for one in store.objects(table.location)}
+    return {path: sizes[path] for path in sorted(sizes) if path.endswith(".parquet")}
 
 
-def _day(path: str) -> date:
+def _partition_day(path: str) -> date:
     """The day of a data file's partition."""
     values = dict(part.split("=", 1) for part in path.split("/")[:-1] if "=" in part)
     try:
@@ -235,20 +245,20 @@ def _day(path: str) -> date:
         return date.fromisoformat(text)
     except (KeyError, ValueError) as problem:
         raise InvalidSettings(
-            f"{path} lies in no partition by date: move it out of the table's folder"
+            f"{path} is not in a date partition: move it out of the table's folder"
         ) from problem
 
 
-def _earlier_logs(taking: Taking, since: date) -> tuple[Input, ...]:
-    """The raw logs of the days before, as a sync of the archive would find them."""
-    folder = f"{LOGS}/{taking.settings.folder}"
-    days = [day for day in taking.store.names(folder)[0] if _log_day(day, since) < since]
+def _find_earlier_logs(adoption: Adoption, since: date) -> tuple[Input, ...]:
+    """Find the raw logs of days before `since` in the archive."""
+    folder = f"{LOGS}/{adoption.settings.folder}"
+    days = [day for day in adoption.store.names(folder)[0] if _log_day(day, since) < since]
     paths = [archive.lake_address(f"{folder}/{day}") for day in days]
-    return archive.find(paths, archive.lake_holders(taking.store)).inputs
+    return archive.find_inputs(paths, archive.lake_input_stores(adoption.store)).inputs
 
 
 def _log_day(name: str, unknown: date) -> date:
-    """The day that a folder of the archive is for: Unix milliseconds, or a date."""
+    """The day of an archive folder, named in Unix milliseconds or as a date; else `unknown`."""
     if name.isdecimal():
         return datetime.fromtimestamp(int(name) / 1000, UTC).date()
     try:
@@ -257,10 +267,10 @@ def _log_day(name: str, unknown: date) -> date:
         return unknown
 
 
-def _table(taking: Taking, table: CatalogTable, files: Mapping[str, int]) -> TableCommit:
-    """The table as the catalog has it; standard columns that it lacks come at its end."""
-    call = _call(table.name, taking.settings)
-    standard = new_table(table.name, call, taking.settings.naming).columns
+def _table_commit(adoption: Adoption, table: CatalogTable, files: Mapping[str, int]) -> TableCommit:
+    """The commit of a table as in the catalog, with missing standard columns added at its end."""
+    call = _call_of_table(table.name, adoption.settings)
+    standard = new_table(table.name, call, adoption.settings.naming).columns
     added = table.missing_columns(standard)
     schema = TableSchema(name=table.name, call=call, columns=table.columns + added)
     adds = tuple(
@@ -270,7 +280,7 @@ def _table(taking: Taking, table: CatalogTable, files: Mapping[str, int]) -> Tab
     return TableCommit(table=schema, counts=Counts(), new_columns=added, adopted=True, adds=adds)
 
 
-def _call(name: str, settings: SourceSettings) -> Call:
+def _call_of_table(name: str, settings: SourceSettings) -> Call:
     bare = name.removeprefix(f"{settings.table_prefix}_") if settings.table_prefix else name
     if settings.naming is Naming.NATIVE:
         return next((call for call in PLURALS if call.value == bare), Call.TRACK)
@@ -280,36 +290,42 @@ def _call(name: str, settings: SourceSettings) -> Call:
 # Types
 
 
-def _check_types(taking: Taking, files: Mapping[str, Mapping[str, int]]) -> None:
-    """Refuse tables whose files hold other types than what would be added to them."""
+def _check_types(adoption: Adoption, files: Mapping[str, Mapping[str, int]]) -> None:
+    """Raise `InvalidSettings` if a column has a type that EventLake does not write.
+
+    Checks the catalog, and the newest file of each table.
+    """
     wrong = [
         f"{table.name}.{name} ({kind})"
-        for table in taking.tables
-        for name, kind in _foreign(taking.store, table, list(files[table.name])[-1:])
+        for table in adoption.tables
+        for name, kind in _find_foreign_columns(adoption.store, table, list(files[table.name])[-1:])
     ]
     if wrong:
         raise InvalidSettings(
-            f"{', '.join(wrong)}: EventLake lands boolean, bigint, decimal(38,6), string and "
-            "timestamp; drop these columns in the catalog, and what comes for them will be a new "
-            "column, or leave the lake as it is and begin another database"
+            f"{', '.join(wrong)}: EventLake writes boolean, bigint, decimal(38,6), string and "
+            "timestamp; drop these columns in the catalog, and a sync adds them as new columns, "
+            "or leave the lake as it is and use another database"
         )
 
 
-def _foreign(
+def _find_foreign_columns(
     store: Store, table: CatalogTable, newest: Sequence[str]
 ) -> Iterator[tuple[str, object]]:
-    """Columns of a table that have none of the five types, in the catalog or in a file."""
+    """Yield columns with a foreign type, in the catalog or in the `newest` files, and the type."""
     yield from table.foreign.items()
     for path in newest:
-        with _reading(path), store.open(path) as file:
-            held = pq.read_schema(file)
+        with _parquet_errors(path), store.open(path) as file:
+            schema = pq.read_schema(file)
         for column in table.columns:
-            if column.name in held.names and not _fits(held.field(column.name).type, column.type):
-                yield column.name, f"{held.field(column.name).type} in {path}"
+            if column.name not in schema.names:
+                continue
+            file_type = schema.field(column.name).type
+            if not _is_compatible(file_type, column.type):
+                yield column.name, f"{file_type} in {path}"
 
 
 @contextmanager
-def _reading(path: str) -> Iterator[None]:
+def _parquet_errors(path: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as problem:
@@ -317,58 +333,58 @@ def _reading(path: str) -> Iterator[None]:
         raise InvalidSettings(f"{path} cannot be read as Parquet: {reason}") from problem
 
 
-def _fits(held: pa.DataType, wanted: Type) -> bool:
-    if wanted is Type.TIMESTAMP:
-        return bool(pa.types.is_timestamp(held))  # Spark's older ones have nanoseconds
-    return bool(held in (ARROW_BY_TYPE[wanted], pa.null()))
+def _is_compatible(file_type: pa.DataType, column_type: Type) -> bool:
+    if column_type is Type.TIMESTAMP:
+        return bool(pa.types.is_timestamp(file_type))  # older Spark versions wrote nanoseconds
+    return bool(file_type in (ARROW_BY_TYPE[column_type], pa.null()))
 
 
 # The index
 
 
-def _index(taking: Taking, run_id: str, paths: Sequence[str]) -> tuple[IdFile, ...]:
+def _write_index(adoption: Adoption, run_id: str, paths: Sequence[str]) -> tuple[IdFile, ...]:
     files = []
-    for number, ids in enumerate(_ids(taking, paths)):
+    for number, ids in enumerate(_read_ids(adoption, paths)):
         staged = f"{stage_path(run_id)}/kept/{number:06d}.parquet"
-        write_ids(taking.store, staged, ids)
-        taking.store.fsync(staged)
-        final = ids_path(taking.settings.folder, run_id, number)
+        write_ids(adoption.store, staged, ids)
+        adoption.store.fsync(staged)
+        final = ids_path(adoption.settings.folder, run_id, number)
         first, last = int(ids.received.min()), int(ids.received.max())
         files.append(IdFile(path=final, rows=len(ids.high), first=first, last=last, staged=staged))
     return tuple(files)
 
 
-def _ids(taking: Taking, paths: Sequence[str]) -> Iterator[Ids]:
-    """The message ids of data files, many at a time."""
-    waiting: list[Ids] = []
-    for batch in _rows(taking, paths):
+def _read_ids(adoption: Adoption, paths: Sequence[str]) -> Iterator[Ids]:
+    """Read the message ids of data files, about `IDS_PER_FILE` at a time."""
+    pending: list[Ids] = []
+    for batch in _read_rows(adoption, paths):
         high, low = hash_ids(batch.column(0).to_pylist())
-        waiting.append(Ids(high, low, as_micros(batch.column(1))))
-        if sum(len(ids.high) for ids in waiting) >= IDS_PER_FILE:
-            yield _joined(waiting)
-            waiting = []
-    if waiting:
-        yield _joined(waiting)
+        pending.append(Ids(high, low, as_micros(batch.column(1))))
+        if sum(len(ids.high) for ids in pending) >= IDS_PER_FILE:
+            yield _join_ids(pending)
+            pending = []
+    if pending:
+        yield _join_ids(pending)
 
 
-def _joined(parts: Sequence[Ids]) -> Ids:
+def _join_ids(parts: Sequence[Ids]) -> Ids:
     return Ids(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def _rows(taking: Taking, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Message ids and moments of receipt; a row without either cannot meet another."""
+def _read_rows(adoption: Adoption, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Read message ids and receipt times; rows without either cannot be duplicates."""
     if not paths:
         return
-    filesystem, root = taking.store.filesystem()
-    wanted = pa.schema(
-        [(taking.identity, pa.string()), (RECEIVED_AT, ARROW_BY_TYPE[Type.TIMESTAMP])]
+    filesystem, root = adoption.store.filesystem()
+    schema = pa.schema(
+        [(adoption.identity, pa.string()), (RECEIVED_AT, ARROW_BY_TYPE[Type.TIMESTAMP])]
     )
     for path in paths:
-        with _reading(path):
-            held = ds.dataset(f"{root}/{path}", filesystem=filesystem, format="parquet")
-            for batch in held.to_batches(columns=wanted.names):
-                there = pc.and_(batch.column(0).is_valid(), batch.column(1).is_valid())
-                whole = batch.filter(there)
-                if len(whole):
-                    columns = [whole.column(n).cast(wanted.types[n], safe=False) for n in (0, 1)]
-                    yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+        with _parquet_errors(path):
+            dataset = ds.dataset(f"{root}/{path}", filesystem=filesystem, format="parquet")
+            for batch in dataset.to_batches(columns=schema.names):
+                is_complete = pc.and_(batch.column(0).is_valid(), batch.column(1).is_valid())
+                rows = batch.filter(is_complete)
+                if len(rows):
+                    columns = [rows.column(n).cast(schema.types[n], safe=False) for n in (0, 1)]
+                    yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,4 +1,4 @@
-"""Tries every operation of a run on a lake, with temporary objects and a temporary table."""
+"""Check a lake: try every operation of a run, and explain how to fix what fails."""
 
 import secrets
 from collections.abc import Callable
@@ -20,51 +20,51 @@ from eventlake.ports import Catalog
 from eventlake.runners.java import check_java
 from eventlake.stores import Disk, Store
 
-PREFIXES = (LOGS, STAGE, "segment-data")
+FOLDERS = (LOGS, STAGE, "segment-data")
 
 
 class Check(FrozenModel):
-    """The result of one operation that was tried."""
+    """An operation that was tried."""
 
     name: str
     ok: bool
     detail: str
-    """What was found; for a failure, the error and what to do."""
+    """The outcome; of a failure, what is wrong and how to fix it."""
 
 
 def check(lake: str | Path | LakeSettings) -> list[Check]:
-    """Try what a run does; operations that depend on a failed one are skipped."""
+    """Try all operations of a run, without those that depend on a failed one."""
     probe = Probe(lake)
     ready = probe.attempt("settings", probe.read_settings) and probe.attempt("access", probe.open)
     if ready and not probe.is_missing:
-        for prefix in PREFIXES:
-            probe.try_prefix(prefix)
+        for folder in FOLDERS:
+            probe.try_folder(folder)
         probe.try_catalog()
         probe.try_cluster()
-    probe.attempt("java", _check_java)
-    return probe.results
+    probe.attempt("java", _try_java)
+    return probe.checks
 
 
-def _check_java() -> str:
+def _try_java() -> str:
     check_java()
     return "can run Spark"
 
 
 @dataclass
 class Probe:
-    """Creates, changes and removes temporary objects and a temporary table."""
+    """Creates, changes and removes objects and a table of its own, and collects the checks."""
 
     lake: str | Path | LakeSettings
-    mark: str = field(default_factory=lambda: f"check-{secrets.token_hex(6)}")
-    results: list[Check] = field(default_factory=list)
+    probe_name: str = field(default_factory=lambda: f"check-{secrets.token_hex(6)}")
+    checks: list[Check] = field(default_factory=list)
 
     def attempt(self, name: str, operation: Callable[[], str]) -> bool:
-        """Run an operation, which returns a text to show; append its result, return whether ok."""
+        """Try an operation, which returns what to print, and add a check; return its success."""
         try:
-            self.results.append(Check(name=name, ok=True, detail=operation()))
+            self.checks.append(Check(name=name, ok=True, detail=operation()))
         except EventLakeError as problem:
-            self.results.append(Check(name=name, ok=False, detail=f"{problem} ({problem.code})"))
-        return self.results[-1].ok
+            self.checks.append(Check(name=name, ok=False, detail=f"{problem} ({problem.code})"))
+        return self.checks[-1].ok
 
     @cached_property
     def settings(self) -> LakeSettings:
@@ -79,85 +79,87 @@ class Probe:
         return open_parts(self.settings).catalog
 
     def read_settings(self) -> str:
-        return f"kind: {type(self.settings).__name__.removesuffix('Settings').lower()}"
+        return f"lake type: {type(self.settings).__name__.removesuffix('Settings').lower()}"
 
     @property
     def is_missing(self) -> bool:
         """Whether the lake is a folder that does not exist yet."""
         return isinstance(self.store, Disk) and not Path(self.store.root).exists()
 
-    def _try_create_folder(self) -> str:
-        """Create a temporary folder where the lake's folder would be created, and remove it."""
+    def _try_creating_folder(self) -> str:
+        """Create and remove a folder where the lake's folder would be."""
         root = Path(self.store.root)
         parent = next(folder for folder in root.parents if folder.exists())
         try:
-            (parent / self.mark).mkdir()
-            (parent / self.mark).rmdir()
+            (parent / self.probe_name).mkdir()
+            (parent / self.probe_name).rmdir()
         except OSError as problem:
             raise InsufficientPermissions(
-                f"folder {root} does not exist and cannot be created: {problem.strerror} ({parent})"
+                f"no such folder: {root}, and it cannot be created: {problem.strerror} ({parent})"
             ) from problem
-        return f"folder {root} does not exist; load and serve create it"
+        return f"no such folder yet: {root}; load and serve create it"
 
     def open(self) -> str:
-        """Check credentials and bucket; later operations show missing permissions."""
+        """Try credentials and bucket; missing permissions show in the later checks."""
         if self.is_missing:
-            return self._try_create_folder()
+            return self._try_creating_folder()
         with suppress(InsufficientPermissions):
-            self.store.names(f"{STAGE}/{self.mark}")
+            self.store.names(f"{STAGE}/{self.probe_name}")
         return self.store.root
 
-    def try_prefix(self, prefix: str) -> None:
-        path = f"{prefix}/{self.mark}/probe"
-        self.attempt(f"list {prefix}", partial(self._list, prefix))
-        if not self.attempt(f"write {prefix}", partial(self._write, path)):
+    def try_folder(self, folder: str) -> None:
+        path = f"{folder}/{self.probe_name}/probe"
+        self.attempt(f"list {folder}", partial(self._list, folder))
+        if not self.attempt(f"write {folder}", partial(self._write, path)):
             return
-        self.attempt(f"read {prefix}", partial(self._read, path))
-        if prefix == STAGE:
+        self.attempt(f"read {folder}", partial(self._read, path))
+        if folder == STAGE:
             self.attempt("write once", partial(self._write_once, path))
-            self.attempt("publish", partial(self._publish, path, f"segment-data/{self.mark}/probe"))
-        self.attempt(f"delete {prefix}", partial(self._delete, path))
+            self.attempt(
+                "publish", partial(self._publish, path, f"segment-data/{self.probe_name}/probe")
+            )
+        self.attempt(f"delete {folder}", partial(self._delete, path))
 
-    def _list(self, prefix: str) -> str:
-        self.store.names(f"{prefix}/{self.mark}")
-        return "can be listed"
+    def _list(self, folder: str) -> str:
+        self.store.names(f"{folder}/{self.probe_name}")
+        return "can list objects"
 
     def _write(self, path: str) -> str:
         self.store.write(path, b"probe")
-        return "can be written"
+        return "can write objects"
 
     def _read(self, path: str) -> str:
         if self.store.read(path) != b"probe":
-            raise InvalidSettings(f"{path} differs from what was just written")
-        return "can be read"
+            raise InvalidSettings(f"{path} does not have the content that was just written")
+        return "can read objects"
 
     def _write_once(self, path: str) -> str:
-        """The ledger needs it: of two runs that commit at the same time, one must fail."""
+        """Commits rely on this: of two that get the same sequence, one must fail."""
         if self.store.create(path, b"again"):
             raise InvalidSettings(
-                f"{self.store.root} overwrites an object despite If-None-Match: use a store with "
-                "conditional writes, or two runs may land the same events"
+                f"{self.store.root} ignores conditional writes (If-None-Match), so two runs could "
+                "both land the same events: use a store that supports them"
             )
-        return "existing objects are not overwritten"
+        return "does not overwrite existing objects"
 
     def _publish(self, staged: str, final: str) -> str:
         self.store.publish(staged, final)
-        return "staged objects can be published"
+        return "can publish staged objects"
 
     def _delete(self, path: str) -> str:
         self.store.delete([path])
         if self.store.exists(path):
             raise InvalidSettings(f"{path} still exists after it was deleted")
         self.store.remove_folder(path.rpartition("/")[0])
-        return "can be deleted"
+        return "can delete objects"
 
     @cached_property
     def table(self) -> CatalogTable:
         return CatalogTable(
             database=report.DATABASE,
-            name=self.mark.replace("-", "_"),
+            name=self.probe_name.replace("-", "_"),
             source="",
-            location=f"{STAGE}/{self.mark}",
+            location=f"{STAGE}/{self.probe_name}",
             columns=(Column(name="id", type=Type.STRING),),
             partition_columns=("day",),
         )
@@ -171,7 +173,7 @@ class Probe:
             self.attempt("drop a table", self._drop)
 
     def try_cluster(self) -> None:
-        """Stop at the first failure: each operation needs the one before."""
+        """Try the steps of using the cluster, up to the first that fails."""
         for name, operation in cluster_checks(self.settings):
             if not self.attempt(name, operation):
                 return

@@ -1,4 +1,4 @@
-"""What a load reads, from what a user names: stores, sources, pipes."""
+"""The inputs of a load, from the paths or the source that a user names."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from pathlib import Path
 from eventlake import archive
 from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.lakes import open_store
-from eventlake.ledger import sources
+from eventlake.ledger import list_source_folders
 from eventlake.model.commit import Input
 from eventlake.model.layout import LOGS
 from eventlake.model.settings import SourceSettings
@@ -17,74 +17,74 @@ from eventlake.stores import Store
 
 
 def check_source(store: Store, settings: SourceSettings) -> None:
-    """Refuse a source of which the lake has neither events nor raw logs."""
-    known = {*sources(store), *store.names(LOGS)[0]}
-    if settings.folder not in known:
-        names = ", ".join(sorted(known)) or "none yet"
+    """Raise `InvalidSettings` if the lake has neither a ledger nor an archive of the source."""
+    folders = {*list_source_folders(store), *store.names(LOGS)[0]}
+    if settings.folder not in folders:
+        names = ", ".join(sorted(folders)) or "none yet"
         raise InvalidSettings(
             f"there is no source {settings.source!r} in this lake; known: {names}"
         )
 
 
-def archived_days(store: Store, folder: str) -> list[str]:
-    """The day folders of an archive; what a collector is still writing is beside them."""
+def list_archive_days(store: Store, folder: str) -> list[str]:
+    """List the addresses of an archive's day folders, without a collector's hidden folders."""
     days, _ = store.names(folder)
     return [archive.lake_address(f"{folder}/{day}") for day in days if not day.startswith(".")]
 
 
-def holders_of(paths: Sequence[str | Path], own: Store) -> dict[str, Store]:
-    """The buckets that logs are loaded from, and the lake."""
-    given = {archive.holder_of(str(path)) for path in paths if archive.is_address(str(path))}
-    others = {root: open_store(root) for root in given if root != own.root}
-    return {**archive.lake_holders(own), **others}
+def open_input_stores(paths: Sequence[str | Path], lake: Store) -> dict[str, Store]:
+    """Open the buckets of the paths; return them and the lake's store by address prefix."""
+    roots = {archive.bucket_address(str(path)) for path in paths if archive.is_address(str(path))}
+    others = {root: open_store(root) for root in roots if root != lake.root}
+    return {**archive.lake_input_stores(lake), **others}
 
 
-def with_streams(
-    found: archive.Found, store: Store, folder: str, progress: Progress
-) -> archive.Found:
-    """Copy the pipes among the inputs into the archive; the copies are inputs then."""
-    if not found.streams:
-        return found
+def copy_streams(
+    listing: archive.InputListing, store: Store, folder: str, progress: Progress
+) -> archive.InputListing:
+    """Copy the pipes of a listing into the archive, and list the copies as inputs."""
+    if not listing.streams:
+        return listing
     progress.step("archive", 0, 1, 0)
-    copies = {path: archive.keep_stream(path, store, folder) for path in found.streams}
-    inputs = {one.uri: one for one in (*found.inputs, *copies.values()) if one}
-    empty = tuple(_stream_name(path) for path, copy in copies.items() if copy is None)
+    copies = {path: archive.copy_stream(path, store, folder) for path in listing.streams}
+    inputs = {one.uri: one for one in (*listing.inputs, *copies.values()) if one}
+    empty = tuple(
+        "standard input" if path == "-" else path for path, copy in copies.items() if copy is None
+    )
     return replace(
-        found,
+        listing,
         inputs=tuple(inputs[uri] for uri in sorted(inputs)),
-        without_logs=found.without_logs + empty,
+        without_logs=listing.without_logs + empty,
     )
 
 
 @contextmanager
-def naming_streams(found: archive.Found, source: str) -> Iterator[None]:
-    """Add to an error that what came through a pipe, and cannot come again, is kept."""
+def mention_archived_streams(listing: archive.InputListing, source: str) -> Iterator[None]:
+    """Add to an error that the data of a pipe, which cannot be read again, is in the archive."""
     try:
         yield
     except EventLakeError as problem:
-        if not found.streams:
+        if not listing.streams:
             raise
         raise type(problem)(
-            f"{problem}; what came through the pipe is in the lake's archive, and "
-            f"`eventlake sync --source {source}` lands it"
+            f"{problem}; the data of the pipe is in the lake's archive: "
+            f"`eventlake sync --source {source}` loads it"
         ) from problem
 
 
-def _stream_name(path: str) -> str:
-    return "standard input" if path == "-" else path
-
-
-def without_logs(found: archive.Found) -> tuple[str, ...]:
-    if not found.without_logs:
+def no_logs_warnings(listing: archive.InputListing) -> tuple[str, ...]:
+    """A warning that names the paths without raw logs, if there are any."""
+    if not listing.without_logs:
         return ()
     suffixes = ", ".join(archive.SUFFIXES)
-    return (f"no raw logs ({suffixes}) in {', '.join(found.without_logs)}",)
+    return (f"no raw logs ({suffixes}) in {', '.join(listing.without_logs)}",)
 
 
-def in_lake(
-    inputs: Sequence[Input], store: Store, folder: str, holders: archive.Holders
+def copy_into_lake(
+    inputs: Sequence[Input], store: Store, folder: str, stores: archive.InputStores
 ) -> tuple[Input, ...]:
-    """Logs that a cluster sees: what is not in the lake's bucket is copied into its archive."""
-    there = [one for one in inputs if one.uri.startswith(archive.LAKE)]
-    copied = archive.keep((one for one in inputs if one not in there), store, folder, holders)
-    return tuple(sorted((*there, *copied), key=lambda one: one.uri))
+    """Copy inputs outside the lake into its archive, where a cluster can read them."""
+    inside = [one for one in inputs if one.uri.startswith(archive.LAKE)]
+    outside = (one for one in inputs if one not in inside)
+    copies = archive.copy_inputs(outside, store, folder, stores)
+    return tuple(sorted((*inside, *copies), key=lambda one: one.uri))

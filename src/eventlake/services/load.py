@@ -1,4 +1,4 @@
-"""Land raw logs in a lake: plan, run here or on a cluster, return what happened."""
+"""Load raw logs into a lake: plan, run in this process or on a cluster, return the result."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -11,40 +11,40 @@ from pydantic import Field
 from eventlake import archive
 from eventlake.claims import check_claims
 from eventlake.collect.source import archive_folder, resolve_settings
-from eventlake.errors import EventLakeError, Internal
-from eventlake.lakes import open_job_runner, open_parts
+from eventlake.errors import Internal
+from eventlake.lakes import open_job_runner, open_parts, open_store
 from eventlake.ledger import Ledger, State
 from eventlake.model.commit import Commit, Counts, TableCommit
 from eventlake.model.naming import catalog_name
 from eventlake.model.settings import SourceSettings
 from eventlake.model.values import FrozenModel
-from eventlake.pipeline.finish import Finished
+from eventlake.pipeline.finish import FinishResult
 from eventlake.pipeline.plan import (
-    Leftovers,
+    UnfinishedRuns,
     check_settings,
-    find_leftovers,
+    find_unfinished_runs,
     make_plan,
     recover,
-    warnings,
+    rename_warnings,
 )
-from eventlake.pipeline.submit import submit
+from eventlake.pipeline.submit import submit_run
 from eventlake.pipeline.sync import Run
 from eventlake.pipeline.sync import sync as run_sync
 from eventlake.ports import JobRunner, NoProgress, Progress, SparkProvider
 from eventlake.runners.local import LocalSpark, log_path
 from eventlake.services.inputs import (
-    archived_days,
     check_source,
-    holders_of,
-    in_lake,
-    naming_streams,
-    with_streams,
-    without_logs,
+    copy_into_lake,
+    copy_streams,
+    list_archive_days,
+    mention_archived_streams,
+    no_logs_warnings,
+    open_input_stores,
 )
 
 
 class LoadResult(FrozenModel):
-    """What a load did."""
+    """The result of a load or sync."""
 
     run_id: str = ""
     status: str
@@ -62,7 +62,7 @@ class LoadResult(FrozenModel):
 
 
 class LoadPlan(FrozenModel):
-    """What a load would do."""
+    """What a load or sync would do."""
 
     source: str
     lake: str
@@ -71,10 +71,10 @@ class LoadPlan(FrozenModel):
     bytes: int
     already_loaded: int
     pipes: tuple[str, ...] = ()
-    """What would be read once, into the archive first."""
+    """Pipes that would be copied into the archive."""
     passed_over: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
-    """The tables that the source has, as `database.table`."""
+    """The source's existing tables, as `database.table`."""
     runs_to_finish: int = 0
     """Runs that crashed after their commit and would be finished first."""
     stages_to_remove: int = 0
@@ -85,47 +85,47 @@ class LoadPlan(FrozenModel):
 def plan_load(
     paths: Sequence[str | Path], *, lake: str | Path, settings: SourceSettings
 ) -> LoadPlan:
-    """Find out what a load would do, and write nothing."""
+    """Plan a load without writing anything."""
     parts = open_parts(lake, make=True)
     settings = settings.of_workspace(parts.workspace)
-    found = archive.find(paths, holders_of(paths, parts.store))
-    leftovers = Leftovers(State(), {}, ())
+    listing = archive.find_inputs(paths, open_input_stores(paths, parts.store))
+    unfinished = UnfinishedRuns(State(), {}, ())
     if parts.store.is_there:
-        leftovers = find_leftovers(Ledger(parts.store, settings.folder))
+        unfinished = find_unfinished_runs(Ledger(parts.store, settings.folder))
         check_claims(parts.store, settings)
-    state = leftovers.state
+    state = unfinished.state
     check_settings(state, settings)
-    fresh = [one for one in found.inputs if not state.has_loaded(one)]
+    new_inputs = [one for one in listing.inputs if not state.has_loaded(one)]
     return LoadPlan(
         source=settings.source,
         lake=parts.store.root,
-        files=tuple(one.uri for one in fresh),
-        bytes=sum(one.size for one in fresh),
-        already_loaded=len(found.inputs) - len(fresh),
-        pipes=tuple(found.streams),
-        passed_over=found.passed_over,
+        files=tuple(one.uri for one in new_inputs),
+        bytes=sum(one.size for one in new_inputs),
+        already_loaded=len(listing.inputs) - len(new_inputs),
+        pipes=tuple(listing.streams),
+        passed_over=listing.passed_over,
         tables=tuple(
             f"{settings.database}.{catalog_name(name, settings.table_prefix)}"
             for name in sorted(state.tables)
         ),
-        runs_to_finish=len(leftovers.to_finish),
-        stages_to_remove=len(leftovers.uncommitted),
-        warnings=warnings(state, settings) + without_logs(found),
+        runs_to_finish=len(unfinished.to_finish),
+        stages_to_remove=len(unfinished.uncommitted),
+        warnings=rename_warnings(state, settings) + no_logs_warnings(listing),
     )
 
 
 def plan_sync(
     source: str, *, lake: str | Path, changes: Mapping[str, object] | None = None
 ) -> LoadPlan:
-    """Find out what a sync would do, and write nothing."""
-    store = open_parts(lake).store
+    """Plan a sync without writing anything."""
+    store = open_store(lake)
     settings = resolve_settings(store, source, **changes or {})
     check_source(store, settings)
-    days = archived_days(store, archive_folder(settings))
+    days = list_archive_days(store, archive_folder(settings))
     return plan_load(days, lake=lake, settings=settings)
 
 
-def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
+def load(  # noqa: PLR0913 - each is an option of the command
     paths: Sequence[str | Path],
     *,
     lake: str | Path,
@@ -137,9 +137,10 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
     progress: Progress | None = None,
     spark: SparkProvider | None = None,
 ) -> LoadResult:
-    """Land the events of raw logs that were not loaded before: here, or on the lake's cluster.
+    """Land the events of raw logs that were not loaded before, and finish crashed runs first.
 
-    `spark` provides the session of a run that is here; without it, one is started on `master`.
+    Runs on the lake's cluster if it has one, otherwise in this process: with the session of
+    `spark`, or one that is started on `master`.
     """
     progress = progress or NoProgress()
     parts = open_parts(lake, make=True)
@@ -147,35 +148,37 @@ def load(  # noqa: PLR0913 - each is a thing of its own that a user may say
     settings = settings.of_workspace(parts.workspace)
     ledger = Ledger(parts.store, settings.folder)
     progress.step("plan", 0, 1, 0)
-    holders = holders_of(paths, parts.store)
-    found = archive.find(paths, holders)
+    stores = open_input_stores(paths, parts.store)
+    listing = archive.find_inputs(paths, stores)
     dead, state = recover(parts, ledger, progress)
     check_claims(parts.store, settings)
     check_settings(state, settings)
-    found = with_streams(found, parts.store, settings.folder, progress)
-    fresh = tuple(one for one in found.inputs if not state.has_loaded(one))
+    listing = copy_streams(listing, parts.store, settings.folder, progress)
+    new_inputs = tuple(one for one in listing.inputs if not state.has_loaded(one))
     if keep_raw:
-        fresh = archive.keep(fresh, parts.store, settings.folder, holders)
+        new_inputs = archive.copy_inputs(new_inputs, parts.store, settings.folder, stores)
     elif cluster:
-        fresh = in_lake(fresh, parts.store, settings.folder, holders)
-    # A sync may have landed a copy whose load was killed, without knowing the original.
-    fresh = tuple(one for one in fresh if not state.has_loaded(one))
-    said: dict[str, Any] = {
+        new_inputs = copy_into_lake(new_inputs, parts.store, settings.folder, stores)
+    # A sync may have loaded the archived copy of an input whose own load was killed.
+    new_inputs = tuple(one for one in new_inputs if not state.has_loaded(one))
+    summary: dict[str, Any] = {
         "source": settings.source,
         "lake": parts.store.root,
-        "files": len(fresh),
-        "already_loaded": len(found.inputs) - len(fresh),
-        "passed_over": found.passed_over,
-        "warnings": warnings(state, settings) + without_logs(found),
+        "files": len(new_inputs),
+        "already_loaded": len(listing.inputs) - len(new_inputs),
+        "passed_over": listing.passed_over,
+        "warnings": rename_warnings(state, settings) + no_logs_warnings(listing),
     }
-    if not fresh:
-        return _nothing_to_load(found, said)
-    plan = make_plan(state, settings, fresh)
+    if not new_inputs:
+        return _nothing_to_load(listing, summary)
+    plan = make_plan(state, settings, new_inputs)
     spark = spark or LocalSpark(master)
-    run = Run(parts, ledger, spark, plan, progress, frozenset(suppressed), dead, holders)
-    with naming_streams(found, settings.source):
-        commit, finished = _here(run) if cluster is None else _there(run, cluster)
-    return _result(commit, finished, said, run.timings)
+    run = Run(parts, ledger, spark, plan, progress, frozenset(suppressed), dead, stores)
+    with mention_archived_streams(listing, settings.source):
+        commit, finished = (
+            _run_in_process(run) if cluster is None else _run_on_cluster(run, cluster)
+        )
+    return _make_result(commit, finished, summary, run.timings)
 
 
 def sync(  # noqa: PLR0913 - as above
@@ -189,15 +192,15 @@ def sync(  # noqa: PLR0913 - as above
     progress: Progress | None = None,
     spark: SparkProvider | None = None,
 ) -> LoadResult:
-    """Land what the source's archive has got since the last time.
+    """Load the files of the source's archive that were not loaded before.
 
-    Settings are those of the last load with `changes` on top; a first one begins from the defaults.
+    Settings are those of the last load with `changes` applied, or the defaults at first.
     """
     store = open_parts(lake).store
     settings = resolve_settings(store, source, **changes or {})
     check_source(store, settings)
     return load(
-        archived_days(store, archive_folder(settings)),
+        list_archive_days(store, archive_folder(settings)),
         lake=lake,
         settings=settings,
         master=master,
@@ -208,48 +211,47 @@ def sync(  # noqa: PLR0913 - as above
     )
 
 
-def _nothing_to_load(found: archive.Found, said: dict[str, Any]) -> LoadResult:
-    """A success when all that was asked for is loaded; a failure when there was no log at all."""
-    files = len(found.inputs)
+def _nothing_to_load(listing: archive.InputListing, summary: dict[str, Any]) -> LoadResult:
+    """The result without new inputs: a failure if paths were given and none has raw logs."""
+    files = len(listing.inputs)
     if files:
         loaded = f"{files} file{'s were' if files != 1 else ' was'} loaded before"
-        return LoadResult(status="nothing", message=f"nothing to load: {loaded}", **said)
-    if not found.without_logs:
-        return LoadResult(status="nothing", message="nothing to load: no raw logs found", **said)
-    (problem,) = without_logs(found)
-    return LoadResult(status="failed", message=problem, **{**said, "warnings": ()})
+        return LoadResult(status="nothing", message=f"nothing to load: {loaded}", **summary)
+    if not listing.without_logs:
+        return LoadResult(
+            status="nothing", message="nothing to load: no raw logs listing", **summary
+        )
+    (problem,) = no_logs_warnings(listing)
+    return LoadResult(status="failed", message=problem, **{**summary, "warnings": ()})
 
 
-def _here(run: Run) -> tuple[Commit, Finished]:
+def _run_in_process(run: Run) -> tuple[Commit, FinishResult]:
+    """Start Spark and sync; an internal error gets the path of Spark's log."""
     began = perf_counter()
     run.progress.step("start", 0, 1, 0)
     run.runner.session()
     started = perf_counter()
-    done = _guarded(run)
+    try:
+        result = run_sync(run)
+    except Internal as problem:
+        raise Internal(f"{problem}; Spark's log is {log_path()}") from problem
     run.timings |= {"spark_start": started - began, "total": perf_counter() - started}
-    return done
+    return result
 
 
-def _there(run: Run, cluster: AbstractContextManager[JobRunner]) -> tuple[Commit, Finished]:
+def _run_on_cluster(
+    run: Run, cluster: AbstractContextManager[JobRunner]
+) -> tuple[Commit, FinishResult]:
     began = perf_counter()
     run.progress.step("upload", 0, 1, 0)
     with cluster as ready:
-        done = submit(run, ready)
+        result = submit_run(run, ready)
     run.timings["total"] = perf_counter() - began
-    return done
+    return result
 
 
-def _guarded(run: Run) -> tuple[Commit, Finished]:
-    try:
-        return run_sync(run)
-    except EventLakeError as problem:
-        if isinstance(problem, Internal):
-            raise Internal(f"{problem}; Spark's log is {log_path()}") from problem
-        raise
-
-
-def _result(
-    commit: Commit, finished: Finished, said: dict[str, Any], timings: dict[str, float]
+def _make_result(
+    commit: Commit, finished: FinishResult, summary: dict[str, Any], timings: dict[str, float]
 ) -> LoadResult:
     problem = finished.problems.first
     return LoadResult(
@@ -258,7 +260,7 @@ def _result(
         message=problem[0] if problem else "",
         counts=commit.counts,
         tables=commit.tables,
-        timings={stage: round(seconds, 3) for stage, seconds in timings.items()},
+        timings={step: round(seconds, 3) for step, seconds in timings.items()},
         report=finished.report,
-        **said | {"warnings": (*said["warnings"], *finished.notes)},
+        **summary | {"warnings": (*summary["warnings"], *finished.notes)},
     )

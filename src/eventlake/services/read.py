@@ -1,4 +1,4 @@
-"""Look into a lake: its tables, queries over them, reports, the quarantine, a verification."""
+"""Read a lake: its tables, queries, reports, quarantine, and verification."""
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ from pyarrow.fs import FileSystem
 from eventlake.errors import InvalidSettings
 from eventlake.lake import Lake as Parts
 from eventlake.lakes import open_parts
-from eventlake.ledger import Ledger, find_source, known_sources, sources
+from eventlake.ledger import Ledger, find_source, list_source_folders, list_sources
 from eventlake.ledger.files import LiveFile
 from eventlake.model import report
 from eventlake.model.lake import LakeSettings
@@ -23,7 +23,7 @@ from eventlake.model.layout import LOGS, QUARANTINE, partition_path
 from eventlake.model.naming import catalog_name
 from eventlake.model.schema import Column
 from eventlake.model.values import FrozenModel
-from eventlake.pipeline.chunks import QUARANTINE as REJECTED
+from eventlake.pipeline.chunks import QUARANTINE_SCHEMA
 from eventlake.pipeline.parallel import MAX_REQUESTS
 from eventlake.query import QueryTable, run_query, run_spark_query, select_mentioned
 from eventlake.reports import read_reports, report_files
@@ -32,8 +32,8 @@ from eventlake.stores import Store
 from eventlake.stores.damage import reading_parquet
 from eventlake.verify import LakeFiles, Registration, Verification, verify
 
-ROOT = "segment-data"
-"""The folder of all that a load writes."""
+DATA_ROOT = "segment-data"
+"""The folder of everything that a load writes."""
 
 
 class TableInfo(FrozenModel):
@@ -73,54 +73,54 @@ class LakeTable:
 
 
 def open_lake(lake: str | Path | LakeSettings) -> "Lake":
-    """A lake to look into; raises `InvalidSettings` where there is none."""
+    """Open an existing lake for reading; raises `InvalidSettings` if there is none."""
     parts = open_parts(lake)
-    if not any(any(parts.store.names(folder)) for folder in (ROOT, LOGS)):
+    if not any(any(parts.store.names(folder)) for folder in (DATA_ROOT, LOGS)):
         raise InvalidSettings(
-            f"there is no lake at {parts.store.root}: it has neither {ROOT} nor {LOGS}, which the "
-            "first load makes"
+            f"there is no lake at {parts.store.root}: it has neither {DATA_ROOT} nor {LOGS}, "
+            "which the first load creates"
         )
     return Lake(parts)
 
 
 @dataclass(frozen=True)
 class Lake:
-    """What a lake holds, and what it says to a query."""
+    """An open lake."""
 
     parts: Parts
 
     def tables(self) -> list[TableInfo]:
-        """Every table, by database and name, as the ledger has it."""
+        """List all tables of the ledgers, sorted by database and name."""
         return [self._info(table) for table in self._tables()]
 
     def schema(self, name: str) -> TableInfo:
-        """One table, named `database.table`."""
-        known = {f"{table.database}.{table.name}": table for table in self._tables()}
-        if name not in known:
-            raise InvalidSettings(f"there is no table {name!r}: {_listed(known)}")
-        return self._info(known[name])
+        """One table, named `database.table`; raises `InvalidSettings` if there is none."""
+        tables = {f"{table.database}.{table.name}": table for table in self._tables()}
+        if name not in tables:
+            raise InvalidSettings(f"there is no table {name!r}: {_describe_names(tables)}")
+        return self._info(tables[name])
 
     def query(self, sql: str, engine: str = "duckdb", master: str = "local[*]") -> pa.Table:
-        """What DuckDB, or Spark, answers to a query over the lake's tables."""
+        """Run SQL over the lake's tables with DuckDB, or with Spark on `master`."""
         if engine not in ("duckdb", "spark"):
             raise InvalidSettings(f"engine is {engine!r}: choose one of duckdb, spark")
         with TemporaryDirectory(prefix="eventlake-") as scratch:
-            tables = self._queried(sql, Path(scratch))
+            tables = self._query_tables(sql, Path(scratch))
             if engine == "spark":
                 return run_spark_query(LocalSpark(master).session(), tables, sql)
             return run_query(tables, sql)
 
     def _tables(self) -> list[LakeTable]:
-        """The tables of all sources, under the names that they have now."""
-        folders = sources(self.parts.store)
+        """The tables of all sources, under their current catalog names."""
+        folders = list_source_folders(self.parts.store)
         with ThreadPoolExecutor(MAX_REQUESTS) as pool:
-            found = pool.map(partial(_tables_of, self.parts.store), folders)
-        tables = (table for tables in found for table in tables)
+            by_source = pool.map(partial(_tables_of, self.parts.store), folders)
+        tables = (table for tables in by_source for table in tables)
         return sorted(tables, key=lambda table: (table.database, table.name))
 
     def _info(self, table: LakeTable) -> TableInfo:
-        with ThreadPoolExecutor(MAX_REQUESTS) as pool:  # in a bucket, each is some waiting
-            rows = sum(pool.map(self._rows, table.files))
+        with ThreadPoolExecutor(MAX_REQUESTS) as pool:  # reads from a bucket mostly wait
+            rows = sum(pool.map(self._count_rows, table.files))
         return TableInfo(
             database=table.database,
             name=table.name,
@@ -133,16 +133,16 @@ class Lake:
             bytes=sum(file.bytes for file in table.files),
         )
 
-    def _rows(self, file: LiveFile) -> int:
-        """The rows of a file; its footer tells where somebody else wrote it."""
+    def _count_rows(self, file: LiveFile) -> int:
+        """The number of rows in a file; read from its footer if another program wrote it."""
         if file.rows is not None:
             return file.rows
         store = self.parts.store
         with reading_parquet(store, file.path), store.open(file.path) as opened:
             return int(pq.read_metadata(opened).num_rows)
 
-    def _queried(self, sql: str, scratch: Path) -> list[QueryTable]:
-        """All tables, those that the query mentions with their files."""
+    def _query_tables(self, sql: str, scratch: Path) -> list[QueryTable]:
+        """All tables and the reports, written to `scratch` if the query mentions them."""
         filesystem, root = self.parts.store.filesystem()
         tables = [table.for_query(filesystem, root) for table in self._tables()]
         reports = QueryTable(
@@ -157,33 +157,34 @@ class Lake:
         return [*tables, reports]
 
     def reports(self, source: str) -> list[dict[str, Any]]:
-        """The lines of every report of a source, oldest run first."""
+        """The lines of all reports of a source, oldest run first."""
         settings = find_source(self.parts.store, source)
-        folder = settings.folder if settings else source  # a source may have only failed so far
+        folder = settings.folder if settings else source  # it may have only failed runs
         lines = read_reports(self.parts.store, folder)
         if not (settings or lines):
-            raise self._no_source(source)
+            raise self._unknown_source(source)
         return lines
 
     def quarantine(self, source: str) -> pa.Table:
-        """The lines that were no events, with their reasons."""
+        """The quarantined lines of a source, with their reasons."""
         settings = find_source(self.parts.store, source)
         if settings is None:
-            raise self._no_source(source)
-        found = (one.path for one in self.parts.store.objects(f"{QUARANTINE}/{settings.folder}"))
-        tables = [self._rejected(path) for path in sorted(found) if _is_parquet(path)]
+            raise self._unknown_source(source)
+        objects = self.parts.store.objects(f"{QUARANTINE}/{settings.folder}")
+        paths = sorted(one.path for one in objects)
+        tables = [self._read_quarantine_file(path) for path in paths if _is_parquet(path)]
         return pa.concat_tables(tables) if tables else pa.table({})
 
-    def _rejected(self, path: str) -> pa.Table:
+    def _read_quarantine_file(self, path: str) -> pa.Table:
         store = self.parts.store
         with reading_parquet(store, path), store.open(path) as file:
             table = pq.read_table(file, partitioning=None)
-            if missing := set(REJECTED.names) - set(table.column_names):
-                raise pa.ArrowInvalid(f"it has no column {min(missing)}")
-            return table.select(REJECTED.names).cast(REJECTED)
+            if missing := set(QUARANTINE_SCHEMA.names) - set(table.column_names):
+                raise pa.ArrowInvalid(f"column {min(missing)} is missing")
+            return table.select(QUARANTINE_SCHEMA.names).cast(QUARANTINE_SCHEMA)
 
     def verify(self, source: str, progress: Callable[[str], None] | None = None) -> Verification:
-        """Compare the archive with the tables and the ledger with the catalog, by other code."""
+        """Compare archive with tables and ledger with catalog, by a second implementation."""
         place = LakeFiles(*self.parts.store.filesystem())
         return verify(place, source, progress, self._registration)
 
@@ -197,15 +198,16 @@ class Lake:
             None if table.projected else frozenset(map(partition_path, table.partitions)),
         )
 
-    def _no_source(self, source: str) -> InvalidSettings:
-        known = {n for one in known_sources(self.parts.store) for n in (one.source, one.source_id)}
-        names = ", ".join(sorted(known)) or "none yet"
+    def _unknown_source(self, source: str) -> InvalidSettings:
+        sources = list_sources(self.parts.store)
+        known = sorted({name for one in sources for name in (one.source, one.source_id)})
+        names = ", ".join(known) or "none yet"
         return InvalidSettings(f"there is no source {source!r} in this lake; known: {names}")
 
 
 def _tables_of(store: Store, folder: str) -> list[LakeTable]:
     ledger = Ledger(store, folder)
-    state, files = ledger.state(), ledger.live_files()
+    state, files = ledger.read_state(), ledger.list_live_files()
     if state.settings is None:
         return []
     return [
@@ -221,13 +223,13 @@ def _tables_of(store: Store, folder: str) -> list[LakeTable]:
     ]
 
 
-def _listed(names: Iterable[str]) -> str:
-    known = sorted(names)
-    if not known:
+def _describe_names(names: Iterable[str]) -> str:
+    ordered = sorted(names)
+    if not ordered:
         return "the lake has no tables yet"
-    return f"known are {', '.join(known[:10])}{' …' if len(known) > 10 else ''}"
+    return f"known: {', '.join(ordered[:10])}{' …' if len(ordered) > 10 else ''}"
 
 
 def _is_parquet(path: str) -> bool:
-    """Whether an object is a Parquet file; engines leave out names that begin with a dot."""
+    """Whether a path is a Parquet file that is not hidden, as query engines see it."""
     return path.endswith(".parquet") and not path.rpartition("/")[2].startswith(".")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eventlake.archive import find
+from eventlake.archive import find_inputs
 from eventlake.collect.seal import Sealer, seal_segment
 from eventlake.collect.spool import Segment
 from eventlake.errors import Unavailable
@@ -49,7 +49,7 @@ def test_a_failed_write_leaves_no_file_that_a_load_reads(tmp_path: Path, store: 
     unreachable, complete = UnreachableDisk(store.root, [None]), segment(tmp_path)
     with pytest.raises(Unavailable):
         seal_segment(complete, unreachable, "logs/day/x.gz")
-    assert not find([store.root]).inputs
+    assert not find_inputs([store.root]).inputs
     assert complete.path.exists()
     seal_segment(complete, unreachable, "logs/day/x.gz")
     assert [file.path for file in store.objects("logs")] == ["logs/day/x.gz"]

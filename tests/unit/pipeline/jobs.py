@@ -1,4 +1,4 @@
-"""A job for reading tasks, as small as can be."""
+"""A minimal job for reading tasks."""
 
 import gzip
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from eventlake.stores import Disk
 
 
 def read_job(folder: Path, logs: Sequence[Sequence[str]], groups: tuple[range, ...]) -> ReadJob:
-    """The lines of some gzip files, to be read into a lake that is empty."""
+    """A job that reads gzip files with these lines into an empty lake."""
     uris = []
     for number, lines in enumerate(logs):
         path = folder / f"{number}.gz"
@@ -21,10 +21,10 @@ def read_job(folder: Path, logs: Sequence[Sequence[str]], groups: tuple[range, .
         stage="stage",
         run_id=str(folder),
         settings=source_settings(source="web"),
-        known={},
+        table_types={},
         suppressed=frozenset(),
         files=tuple(uris),
-        holders={},
+        stores={},
         groups=groups,
         buckets=1,
         compression=None,

@@ -1,4 +1,4 @@
-"""Which two commits can both stand, and what the second becomes (section 10)."""
+"""Conflicts between commits, and rebasing one on another."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from eventlake.model.naming import Call, Naming
 from eventlake.model.schema import Column, new_table
 from eventlake.model.settings import source_settings
 from eventlake.model.types import Type
-from eventlake.pipeline.commit import append, check_conflict, rebase
+from eventlake.pipeline.commit import append_commit, check_conflict, rebase
 from eventlake.pipeline.dedupe import write_ids
 from eventlake.stores import Disk
 
@@ -34,7 +34,7 @@ def commit(
     published: bool = True,
     **fields: Any,
 ) -> Commit:
-    """A commit that read a file of its own and kept ids, each received at a moment."""
+    """A commit with an input of its own, and landed ids with their receipt times."""
     kept = list(ids.items()) if isinstance(ids, dict) else list(ids)
     final, staged = ids_path("web", run, 0), f"segment-stage/{run}/kept.parquet"
     if kept:
@@ -62,50 +62,55 @@ def file(uri: str, **fields: Any) -> tuple[Input, ...]:
 
 def test_runs_that_share_nothing_both_stand(ledger: Ledger) -> None:
     one, other = commit(ledger, "1", {"a": 0}), commit(ledger, "2", {"b": 0})
-    assert append(ledger, 0, one) == (1, one)
-    assert append(ledger, 0, other) == (2, other)
-    assert [commit for _, commit in ledger.since(0)] == [one, other]
+    assert append_commit(ledger, 0, one) == (1, one)
+    assert append_commit(ledger, 0, other) == (2, other)
+    assert [commit for _, commit in ledger.commits_after(0)] == [one, other]
 
 
 @pytest.mark.parametrize("published", [True, False])
 @pytest.mark.parametrize("apart", [0, 100 * DAY_MICROS])
 def test_a_shared_message_id(ledger: Ledger, published: bool, apart: int) -> None:
-    append(ledger, 0, commit(ledger, "1", {"a": 0, "b": 5}, published))
+    append_commit(ledger, 0, commit(ledger, "1", {"a": 0, "b": 5}, published))
     mine = commit(ledger, "2", {"c": 0, "b": apart}, published=False)
-    with pytest.raises(Conflict, match=r"web \(1\) .* same message ids; nothing .* run it again"):
-        append(ledger, 0, mine)
-    assert len(ledger.since(0)) == 1
+    message = r"web \(1\) .* same message ids; .* landed nothing: run it again"
+    with pytest.raises(Conflict, match=message):
+        append_commit(ledger, 0, mine)
+    assert len(ledger.commits_after(0)) == 1
 
 
 def test_an_id_that_one_run_kept_twice_is_no_conflict(ledger: Ledger) -> None:
-    append(ledger, 0, commit(ledger, "1", {"b": 0}))
-    append(ledger, 0, commit(ledger, "2", [("a", 0), ("a", 20 * DAY_MICROS)]))
+    append_commit(ledger, 0, commit(ledger, "1", {"b": 0}))
+    append_commit(ledger, 0, commit(ledger, "2", [("a", 0), ("a", 20 * DAY_MICROS)]))
 
 
 def test_a_shared_file(ledger: Ledger) -> None:
-    append(ledger, 0, commit(ledger, "1", inputs=file("file:///x.gz") + file("file:///y.gz")))
+    append_commit(
+        ledger, 0, commit(ledger, "1", inputs=file("file:///x.gz") + file("file:///y.gz"))
+    )
     with pytest.raises(Conflict, match="loaded some of the same files"):
-        append(ledger, 0, commit(ledger, "2", inputs=file("file:///z.gz") + file("file:///y.gz")))
+        append_commit(
+            ledger, 0, commit(ledger, "2", inputs=file("file:///z.gz") + file("file:///y.gz"))
+        )
 
 
 def test_a_file_and_its_copy_are_the_same(ledger: Ledger) -> None:
     copy = file("file:///lake/x.gz", origin=("file:///x.gz", "1"))
-    append(ledger, 0, commit(ledger, "1", inputs=copy))
+    append_commit(ledger, 0, commit(ledger, "1", inputs=copy))
     with pytest.raises(Conflict, match="same files"):
-        append(ledger, 0, commit(ledger, "2", inputs=file("file:///x.gz")))
+        append_commit(ledger, 0, commit(ledger, "2", inputs=file("file:///x.gz")))
 
 
 def test_a_file_that_has_changed_since_is_another(ledger: Ledger) -> None:
-    append(ledger, 0, commit(ledger, "1", inputs=file("file:///x.gz")))
+    append_commit(ledger, 0, commit(ledger, "1", inputs=file("file:///x.gz")))
     changed = (Input(uri="file:///x.gz", fingerprint="2", size=1),)
-    append(ledger, 0, commit(ledger, "2", inputs=changed))
+    append_commit(ledger, 0, commit(ledger, "2", inputs=changed))
 
 
 def test_a_run_that_was_held_for_dead(ledger: Ledger) -> None:
-    append(ledger, 0, commit(ledger, "1", abandons=("7", "2")))
-    with pytest.raises(Conflict, match="held this run for dead"):
-        append(ledger, 0, commit(ledger, "2"))
-    append(ledger, 0, commit(ledger, "3"))
+    append_commit(ledger, 0, commit(ledger, "1", abandons=("7", "2")))
+    with pytest.raises(Conflict, match="treated this run as dead"):
+        append_commit(ledger, 0, commit(ledger, "2"))
+    append_commit(ledger, 0, commit(ledger, "3"))
 
 
 @pytest.mark.parametrize(
@@ -115,24 +120,26 @@ def test_two_first_runs_with_settings_that_cannot_both_be(
     ledger: Ledger, other: dict[str, str]
 ) -> None:
     first = commit(ledger, "1", tables=(done(A),))
-    append(ledger, 0, first.model_copy(update={"settings": source_settings(source="web", **other)}))
+    append_commit(
+        ledger, 0, first.model_copy(update={"settings": source_settings(source="web", **other)})
+    )
     with pytest.raises(Conflict):
-        append(ledger, 0, commit(ledger, "2", tables=(done(A),)))
+        append_commit(ledger, 0, commit(ledger, "2", tables=(done(A),)))
 
 
 def test_what_was_committed_before_the_plan_is_no_conflict(ledger: Ledger) -> None:
-    append(ledger, 0, commit(ledger, "1", {"a": 0}))
-    append(ledger, 1, commit(ledger, "2", {"a": 30 * DAY_MICROS}))
-    assert ledger.state().sequence == 2
+    append_commit(ledger, 0, commit(ledger, "1", {"a": 0}))
+    append_commit(ledger, 1, commit(ledger, "2", {"a": 30 * DAY_MICROS}))
+    assert ledger.read_state().sequence == 2
 
 
 def test_every_commit_since_the_plan_is_looked_at(ledger: Ledger) -> None:
     for run in ("1", "2", "3"):
-        append(ledger, 0, commit(ledger, run, {run: 0}))
+        append_commit(ledger, 0, commit(ledger, run, {run: 0}))
     with pytest.raises(Conflict, match=r"\(2\)"):
-        append(ledger, 0, commit(ledger, "4", {"2": 0}))
-    append(ledger, 2, commit(ledger, "5", {"2": 30 * DAY_MICROS}))
-    assert [run for run, _ in ledger.since(0)] == [1, 2, 3, 4]
+        append_commit(ledger, 0, commit(ledger, "4", {"2": 0}))
+    append_commit(ledger, 2, commit(ledger, "5", {"2": 30 * DAY_MICROS}))
+    assert [run for run, _ in ledger.commits_after(0)] == [1, 2, 3, 4]
 
 
 def test_an_index_file_that_its_run_has_moved_meanwhile(ledger: Ledger) -> None:
@@ -143,7 +150,7 @@ def test_an_index_file_that_its_run_has_moved_meanwhile(ledger: Ledger) -> None:
         check_conflict(ledger.store, mine, other)
 
 
-# The second becomes
+# Rebase
 
 
 def done(
@@ -164,35 +171,35 @@ def names(table: TableCommit) -> list[str]:
 
 
 def test_both_bring_columns(ledger: Ledger) -> None:
-    append(ledger, 0, commit(ledger, "1", tables=(done(B, C),)))
-    _, second = append(ledger, 0, commit(ledger, "2", tables=(done(A, B),)))
+    append_commit(ledger, 0, commit(ledger, "1", tables=(done(B, C),)))
+    _, second = append_commit(ledger, 0, commit(ledger, "2", tables=(done(A, B),)))
     (table,) = second.tables
     assert names(table) == ["b", "c", "a"]
     assert [column.name for column in table.new_columns] == ["a"]
     assert not table.is_new
-    assert ledger.state().tables["orders"] == table.table
+    assert ledger.read_state().tables["orders"] == table.table
 
 
 def test_three_in_a_row(ledger: Ledger) -> None:
-    append(ledger, 0, commit(ledger, "1", tables=(done(C),)))
-    append(ledger, 0, commit(ledger, "2", tables=(done(B),)))
-    _, third = append(ledger, 0, commit(ledger, "3", tables=(done(A, C),)))
+    append_commit(ledger, 0, commit(ledger, "1", tables=(done(C),)))
+    append_commit(ledger, 0, commit(ledger, "2", tables=(done(B),)))
+    _, third = append_commit(ledger, 0, commit(ledger, "3", tables=(done(A, C),)))
     (table,) = third.tables
     assert names(table) == ["c", "b", "a"]
 
 
 def test_a_column_of_two_types(ledger: Ledger) -> None:
-    append(ledger, 0, commit(ledger, "1", tables=(done(("a", Type.STRING)),)))
-    with pytest.raises(Conflict, match=r"made orders\.a another type"):
-        append(ledger, 0, commit(ledger, "2", tables=(done(A),)))
+    append_commit(ledger, 0, commit(ledger, "1", tables=(done(("a", Type.STRING)),)))
+    with pytest.raises(Conflict, match=r"gave orders\.a another type"):
+        append_commit(ledger, 0, commit(ledger, "2", tables=(done(A),)))
 
 
 def test_together_they_have_too_many_columns(ledger: Ledger) -> None:
     tight = source_settings(source="web", max_columns=13)
-    append(ledger, 0, commit(ledger, "1", tables=(done(A),), settings=tight))
-    with pytest.raises(Conflict, match="took the last columns that orders may have"):
-        append(ledger, 0, commit(ledger, "2", tables=(done(B),), settings=tight))
-    _, same = append(ledger, 0, commit(ledger, "3", tables=(done(A),), settings=tight))
+    append_commit(ledger, 0, commit(ledger, "1", tables=(done(A),), settings=tight))
+    with pytest.raises(Conflict, match="used up the columns that orders may have"):
+        append_commit(ledger, 0, commit(ledger, "2", tables=(done(B),), settings=tight))
+    _, same = append_commit(ledger, 0, commit(ledger, "3", tables=(done(A),), settings=tight))
     assert names(same.tables[0]) == ["a"]
 
 

@@ -1,4 +1,4 @@
-"""De-duplication in buckets, over the ids that the reading tasks and earlier runs left."""
+"""Deduplication in buckets, of the ids of reading tasks against those of earlier runs."""
 
 import msgspec
 import numpy as np
@@ -8,12 +8,12 @@ from eventlake.kernels.dedupe import DAY_MICROS, Ids, find_duplicates, hash_ids
 from eventlake.model.commit import IdFile
 from eventlake.model.naming import Call
 from eventlake.pipeline import dedupe as module
-from eventlake.pipeline.chunks import ID_ROW, ChunkMeta, IdPart, bucket_of
+from eventlake.pipeline.chunks import ID_ROW, ChunkMeta, IdPart, assign_buckets
 from eventlake.pipeline.dedupe import (
     DedupeJob,
     DedupeResult,
     dedupe_task,
-    drop,
+    mark_duplicates,
     read_ids,
     write_ids,
 )
@@ -32,18 +32,18 @@ def store(tmp_path) -> Store:
 @pytest.mark.parametrize("buckets", [1, 2, 7])
 def test_buckets_are_ranges_of_hashes(buckets: int) -> None:
     edges = np.array([-(2**63), -(2**62), -1, 0, 1, 2**62, 2**63 - 1])
-    found = bucket_of(edges, buckets)
+    found = assign_buckets(edges, buckets)
     assert found[0] == 0
     assert found[-1] == buckets - 1
     assert (np.diff(found) >= 0).all()
-    spread = bucket_of(hash_ids(map(str, range(7000)))[0], buckets)
+    spread = assign_buckets(hash_ids(map(str, range(7000)))[0], buckets)
     assert np.bincount(spread, minlength=buckets).min() > 0.8 * 7000 / buckets
 
 
 def test_the_index_is_in_order_of_hashes_and_read_by_bucket(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "ROW_GROUP", 16)
+    monkeypatch.setattr(module, "ROW_GROUP_ROWS", 16)
     names = [f"m{n}" for n in range(200)]
     written = ids(names, list(range(200)))
     write_ids(store, "x.parquet", written)
@@ -53,13 +53,13 @@ def test_the_index_is_in_order_of_hashes_and_read_by_bucket(
         *zip(*map(np.ndarray.tolist, written), strict=True)
     }
     parts = [read_ids(store, "x.parquet", bucket, 5) for bucket in range(5)]
-    mine = [part.at(bucket_of(part.high, 5) == bucket) for bucket, part in enumerate(parts)]
+    mine = [part.at(assign_buckets(part.high, 5) == bucket) for bucket, part in enumerate(parts)]
     assert np.concatenate([part.high for part in mine]).tolist() == whole.high.tolist()
     assert all(len(part.high) < len(whole.high) for part in parts)
 
 
 def spread(store: Store, run: Ids, chunks: np.ndarray, buckets: int) -> list[tuple[int, IdPart]]:
-    """The ids of a run as two reading tasks leave them, of two chunks each."""
+    """The ids of a run as two reading tasks write them, with two chunks each."""
     left = []
     for task in (0, 1):
         mine = np.flatnonzero(chunks // 2 == task)
@@ -68,7 +68,7 @@ def spread(store: Store, run: Ids, chunks: np.ndarray, buckets: int) -> list[tup
         rows["place"], rows["chunk"] = mine, chunks[mine] % 2
         rows["row"] = [np.count_nonzero(chunks[:at] == chunks[at]) for at in mine]
         for bucket in range(buckets):
-            chosen = rows[bucket_of(rows["high"], buckets) == bucket]
+            chosen = rows[assign_buckets(rows["high"], buckets) == bucket]
             path = f"ids/{task}-{bucket}-{buckets}"
             store.write(path, chosen.tobytes())
             left.append((task, IdPart(bucket, path, 0, len(chosen), 0)))
@@ -98,11 +98,11 @@ def test_the_duplicates_of_a_run_whatever_the_buckets(store: Store, buckets: int
     known = read_ids(store, "known.parquet")
     expected = find_duplicates(run, np.arange(150), [known], 7 * DAY_MICROS)
     metas = [[meta(0), meta(1)], [meta(2), meta(3)]]
-    drop(metas, results)
+    mark_duplicates(metas, results)
     for number, one in enumerate(meta for task in metas for meta in task):
         rows = np.flatnonzero(expected[chunks == number])
-        assert sorted(np.frombuffer(one.drops, "<i4").tolist()) == rows.tolist()
-    kept = [read_ids(store, result.kept) for result in results if result.rows]
+        assert sorted(np.frombuffer(one.duplicate_rows, "<i4").tolist()) == rows.tolist()
+    kept = [read_ids(store, result.path) for result in results if result.rows]
     moments = np.concatenate([one.received for one in kept])
     assert sorted(moments.tolist()) == sorted(run.received[~expected].tolist())
     assert sum(result.rows for result in results) == len(moments)

@@ -1,4 +1,4 @@
-"""What a commit names outlives a loss of power: it is settled on disk before it is relied on."""
+"""Files are fsynced before a commit names them, so that they survive a power failure."""
 
 from pathlib import Path, PurePath
 
@@ -11,7 +11,7 @@ from eventlake.stores import Disk
 
 
 class Recording(Disk):
-    """A store that tells which objects were settled, and whether they were whole by then."""
+    """A store that records which objects were fsynced, and whether they were complete."""
 
     settled: dict[str, int]
 
@@ -30,5 +30,5 @@ def test_a_commit_is_settled(store: Recording) -> None:
     assert Ledger(store, "web").append(1, commit)
     path = "segment-data/ledger/web/000000000001.json"
     assert store.settled[path] == len(commit.to_json())
-    # The name is written down in a folder, and that folder's in the next.
+    # A file's name is in its folder, and the folder's name in its parent.
     assert {str(folder) for folder in PurePath(path).parents} <= store.settled.keys()

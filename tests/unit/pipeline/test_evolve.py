@@ -1,4 +1,4 @@
-"""How tables grow: the same, whatever the order in which chunks were seen (sections 4 to 6)."""
+"""Schema evolution, which does not depend on the order of observations."""
 
 from itertools import permutations
 from random import Random
@@ -11,7 +11,7 @@ from eventlake.kernels.chunk import ColumnObservation
 from eventlake.model.naming import RESCUED, Call, Naming
 from eventlake.model.schema import Column, TableSchema, budget_used, new_table
 from eventlake.model.types import Type
-from eventlake.pipeline.evolve import Growth, evolve, with_rescued
+from eventlake.pipeline.evolve import SchemaChange, evolve, with_rescued
 
 TABLE = new_table("t", Call.TRACK, Naming.WAREHOUSE)
 USED = budget_used(TABLE.types)
@@ -25,8 +25,8 @@ def table(*columns: tuple[str, Type]) -> TableSchema:
     return TABLE.with_columns(tuple(Column(name=name, type=kind) for name, kind in columns))
 
 
-def added(growth: Growth) -> list[tuple[str, Type]]:
-    return [(column.name, column.type) for column in growth.added]
+def added(change: SchemaChange) -> list[tuple[str, Type]]:
+    return [(column.name, column.type) for column in change.added]
 
 
 MANY = st.lists(
@@ -62,9 +62,9 @@ def test_growing_at_once_or_after_each_other_makes_the_same_columns(
 def test_new_columns_come_last_in_the_order_of_their_names() -> None:
     known = table(("z", Type.STRING))
     found = [seen(name, Type.BIGINT) for name in ("b", "a_b", "aa", "_x", "a")]
-    growth = evolve(known, found, 2000)
-    assert [column.name for column in growth.added] == ["_x", "a", "a_b", "aa", "b"]
-    assert growth.schema.columns == known.columns + growth.added
+    change = evolve(known, found, 2000)
+    assert [column.name for column in change.added] == ["_x", "a", "a_b", "aa", "b"]
+    assert change.schema.columns == known.columns + change.added
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_columns_type_is_the_join_of_all_that_was_seen(types: list[Type], join
 
 def test_a_known_column_keeps_its_type() -> None:
     known = table(("a", Type.BIGINT))
-    assert evolve(known, [seen("a", Type.STRING)], 2000) == Growth(known)
+    assert evolve(known, [seen("a", Type.STRING)], 2000) == SchemaChange(known)
 
 
 def test_exact_paths_are_taken_first_then_the_order_of_code_points() -> None:
@@ -117,7 +117,7 @@ def test_two_columns_of_one_dotted_path_do_not_depend_on_order() -> None:
 
 @pytest.mark.parametrize("limit", [0, 1, USED - 1, USED])
 def test_a_full_table_takes_nothing(limit: int) -> None:
-    assert evolve(TABLE, [seen("a", Type.BIGINT)], limit) == Growth(TABLE)
+    assert evolve(TABLE, [seen("a", Type.BIGINT)], limit) == SchemaChange(TABLE)
 
 
 def test_rescued_data_needs_no_room() -> None:
@@ -127,14 +127,14 @@ def test_rescued_data_needs_no_room() -> None:
 
 def test_rescued_data_stands_among_the_new_columns() -> None:
     known = table(("z", Type.STRING))
-    growth = evolve(known, [seen("b", Type.BIGINT), seen("Zz", Type.BIGINT)], 2000)
-    grown = with_rescued(growth)
+    change = evolve(known, [seen("b", Type.BIGINT), seen("Zz", Type.BIGINT)], 2000)
+    grown = with_rescued(change)
     assert [column.name for column in grown.added] == ["Zz", RESCUED, "b"]
     assert grown.schema.columns == known.columns + grown.added
     assert with_rescued(grown) == grown
 
 
 def test_rescued_data_alone() -> None:
-    grown = with_rescued(Growth(TABLE))
+    grown = with_rescued(SchemaChange(TABLE))
     assert added(grown) == [(RESCUED, Type.STRING)]
-    assert with_rescued(Growth(grown.schema)) == Growth(grown.schema)
+    assert with_rescued(SchemaChange(grown.schema)) == SchemaChange(grown.schema)

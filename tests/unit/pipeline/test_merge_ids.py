@@ -7,7 +7,7 @@ import numpy as np
 from eventlake.kernels.dedupe import Ids, hash_ids
 from eventlake.model.commit import IdFile
 from eventlake.pipeline.dedupe import read_ids, write_ids
-from eventlake.pipeline.merge_ids import MAX_ROWS, MERGE, WEEK, merge_ids, plan_merges
+from eventlake.pipeline.merge_ids import MAX_MERGED_ROWS, MERGE_FILES, WEEK, merge_ids, plan_merges
 from eventlake.stores import Disk
 
 
@@ -16,29 +16,30 @@ def file(number: int, rows: int = 10, first: int = 0, last: int = 0) -> IdFile:
 
 
 def test_few_files_stay_as_they_are() -> None:
-    assert plan_merges([file(number) for number in range(MERGE - 1)]) == ()
+    assert plan_merges([file(number) for number in range(MERGE_FILES - 1)]) == ()
 
 
 def test_many_files_of_one_size_are_merged() -> None:
-    files = [file(number) for number in range(MERGE + 3)]
-    assert plan_merges(files) == (tuple(files[:MERGE]),)
+    files = [file(number) for number in range(MERGE_FILES + 3)]
+    assert plan_merges(files) == (tuple(files[:MERGE_FILES]),)
 
 
 def test_sizes_are_merged_apart() -> None:
-    small = [file(number, rows=10) for number in range(MERGE - 1)]
-    large = [file(100 + number, rows=700) for number in range(MERGE)]
+    small = [file(number, rows=10) for number in range(MERGE_FILES - 1)]
+    large = [file(100 + number, rows=700) for number in range(MERGE_FILES)]
     assert plan_merges([*small, *large]) == (tuple(large),)
 
 
 def test_weeks_are_merged_apart_and_files_of_several_weeks_never() -> None:
-    one = [file(number, first=5, last=WEEK - 1) for number in range(MERGE - 1)]
-    next_week = [file(50 + number, first=WEEK, last=WEEK + 5) for number in range(MERGE)]
-    wide = [file(100 + number, first=0, last=3 * WEEK) for number in range(MERGE)]
+    one = [file(number, first=5, last=WEEK - 1) for number in range(MERGE_FILES - 1)]
+    next_week = [file(50 + number, first=WEEK, last=WEEK + 5) for number in range(MERGE_FILES)]
+    wide = [file(100 + number, first=0, last=3 * WEEK) for number in range(MERGE_FILES)]
     assert plan_merges([*one, *next_week, *wide]) == (tuple(next_week),)
 
 
 def test_what_does_not_fit_into_memory_stays() -> None:
-    assert plan_merges([file(number, rows=MAX_ROWS // 4) for number in range(MERGE)]) == ()
+    files = [file(number, rows=MAX_MERGED_ROWS // 4) for number in range(MERGE_FILES)]
+    assert plan_merges(files) == ()
 
 
 def test_a_merged_file_has_all_ids_in_order(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Reading in several tasks: what each has few of is gathered, and nothing is lost or doubled."""
+"""Reading in several tasks: rare tables are gathered, and each event is in one chunk."""
 
 import json
 from collections import Counter
@@ -24,7 +24,7 @@ HOUR = 3_600_000_000
 
 
 def line(number: int) -> str:
-    """Every ninth event is of a rare table; one of them nests too deep."""
+    """Every ninth event is of a rare table; one of them is nested too deeply."""
     rare = number % RARE == 0
     properties = "[" * 101 + "]" * 101 if number == RARE else str(number)
     head = {
@@ -44,7 +44,7 @@ def job(tmp_path: Path) -> ReadJob:
 
 
 def run(job: ReadJob) -> tuple[list[ReadResult], list[ReadResult]]:
-    """What reading and then gathering found."""
+    """The results of reading and gathering."""
     found = [decode(read_task(job, number)) for number in range(len(job.groups))]
     rest = GatherJob(job, plan_gather(found, 1))
     return found, [decode(gather_task(rest, number)) for number in range(len(rest.tasks))]
@@ -78,7 +78,7 @@ def test_what_tasks_have_few_of_becomes_one_chunk_of_each_table(job: ReadJob) ->
 def test_what_they_have_enough_of_they_read_themselves(
     job: ReadJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read, "FEW", 2000)
+    monkeypatch.setattr(read, "SPILL_BYTES", 2000)
     read_first, gathered = run(job)
     assert rows(read_first).keys() == {"common"}
     assert rows(gathered).keys() == {"rare_0", "rare_1"}
@@ -97,7 +97,7 @@ def test_a_large_chunk_is_cut_by_partition(job: ReadJob, monkeypatch: pytest.Mon
     alone = replace(job, groups=(range(FILES),))
     whole = sum(chunk.memory for chunk in run(alone)[0][0].chunks if chunk.table == "common")
     for split, wanted_chunks in ((whole, 1), (whole - 1, 3)):
-        monkeypatch.setattr(chunks, "SPLIT", split)
+        monkeypatch.setattr(chunks, "SPLIT_BYTES", split)
         read_first, _ = run(alone)
         found = [one for one in read_first[0].chunks if one.table == "common"]
         assert len(found) == wanted_chunks
@@ -113,9 +113,9 @@ def test_a_task_that_is_alone_leaves_nothing(job: ReadJob) -> None:
 
 
 def test_a_task_that_is_tried_again_tells_the_same(job: ReadJob) -> None:
-    """In the same worker: what its first attempt told went nowhere."""
+    """In the same worker, whose first result was lost."""
     alone = replace(job, groups=(range(FILES),))
-    first, second = (decode(read_task(alone, 0)).seen for _ in range(2))
+    first, second = (decode(read_task(alone, 0)).observations for _ in range(2))
     assert "text" in {one.column for one in first["common"]}
     assert first == second
 
@@ -139,8 +139,8 @@ def test_a_line_that_nests_too_deep_is_rejected_when_it_is_gathered(job: ReadJob
 def test_many_spills_of_a_table_are_gathered_in_parts(
     job: ReadJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read, "PILE", 15_000)
-    monkeypatch.setattr(read, "FEW", 100_000)
+    monkeypatch.setattr(read, "PARSE_BYTES", 15_000)
+    monkeypatch.setattr(read, "SPILL_BYTES", 100_000)
     _, gathered = run(job)
     assert rows(gathered) == wanted()
     assert [chunk.table for result in gathered for chunk in result.chunks].count("common") > 1

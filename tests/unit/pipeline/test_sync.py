@@ -1,22 +1,13 @@
-"""How a run is cut into tasks."""
+"""How a run is divided into tasks."""
 
-import gc
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, ClassVar
-
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlake.errors import Unavailable
 from eventlake.kernels.dedupe import DAY_MICROS
-from eventlake.ledger import Ledger
 from eventlake.model.commit import IdFile, Input, Plan
 from eventlake.model.settings import source_settings
-from eventlake.pipeline.sync import GROUP_BYTES, YOUNG, Run, count_buckets, group_files, sync
-from eventlake.stores import Disk
+from eventlake.pipeline.sync import GROUP_BYTES, count_id_buckets, group_files
 
 MB = 1 << 20
 
@@ -70,39 +61,11 @@ def index(rows: int, last: int) -> IdFile:
         (130 * 10_000_000, (), 2, 2),
         (130 * 40_000_000, (), 2, 10),
         (MB, (index(1_600_000, 0),), 4, 4),
-        # What is older than any window of the newest does not count.
+        # Index files older than the window of the newest do not count.
         (MB, (index(1_600_000, 0), index(1, 15 * DAY_MICROS)), 4, 1),
     ],
 )
 def test_how_many_tasks_share_the_ids(
     size: int, known: tuple[IdFile, ...], cores: int, buckets: int
 ) -> None:
-    assert count_buckets(plan(size, known), cores) == buckets
-
-
-class Refusing(Disk):
-    """A store that takes nothing, and tells how often cycles were looked for meanwhile."""
-
-    looked: ClassVar[list[int]] = []
-
-    def write(self, path: str, data: bytes | pa.Buffer) -> None:
-        self.looked.append(gc.get_threshold()[0])
-        raise Unavailable(f"could not write {path}")
-
-
-@pytest.mark.parametrize(("usual", "meanwhile"), [(700, YOUNG), (0, 0), (10**9, 10**9)])
-def test_cycles_are_looked_for_as_often_as_before_when_a_run_has_ended(
-    tmp_path: Path, usual: int, meanwhile: int
-) -> None:
-    store: Any = Refusing(str(tmp_path))
-    lake: Any = SimpleNamespace(store=store, facts={})
-    nothing: Any = None
-    before = gc.get_threshold()
-    gc.set_threshold(usual, *before[1:])
-    try:
-        with pytest.raises(Unavailable):
-            sync(Run(lake, Ledger(store, "web"), nothing, plan(0), nothing))
-        assert gc.get_threshold() == (usual, *before[1:])
-        assert store.looked[-1] == meanwhile
-    finally:
-        gc.set_threshold(*before)
+    assert count_id_buckets(plan(size, known), cores) == buckets

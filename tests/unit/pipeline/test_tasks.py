@@ -1,4 +1,4 @@
-"""What a task leaves behind in the worker that ran it."""
+"""The state of a worker after a task."""
 
 import gc
 import sys
@@ -6,14 +6,14 @@ import sys
 import psutil
 import pytest
 
-from eventlake.pipeline.tasks import attempt
+from eventlake.pipeline.tasks import run_task
 
 LINES, SIZE = 100_000, 1100
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems give back by themselves")
 def test_what_it_freed_goes_back_to_the_system() -> None:
-    """A worker keeps a little of what it made; the holes around that are not its own."""
+    """A worker still uses some of the objects; the memory between them is returned."""
     kept = []
 
     def work(number: int) -> bytes:
@@ -22,6 +22,6 @@ def test_what_it_freed_goes_back_to_the_system() -> None:
         return b""
 
     before = psutil.Process().memory_info().rss
-    assert attempt(work, 0) == b"+"
+    assert run_task(work, 0) == b"+"
     assert gc.isenabled()
     assert psutil.Process().memory_info().rss - before < LINES * SIZE // 3

@@ -1,4 +1,4 @@
-"""Which task writes what: every row once; then the files themselves."""
+"""The plan of the writing tasks, which has every row once, and the files that they write."""
 
 import json
 import pickle
@@ -21,16 +21,16 @@ from eventlake.model.schema import new_table
 from eventlake.pipeline import read as reading
 from eventlake.pipeline import write as module
 from eventlake.pipeline.chunks import ChunkMeta, ReadJob, ReadResult
-from eventlake.pipeline.evolve import Growth, evolve
+from eventlake.pipeline.evolve import SchemaChange, evolve
 from eventlake.pipeline.read import read_task
 from eventlake.pipeline.write import (
-    LEAST,
-    OVERHEAD,
-    TASK,
-    UNIT,
-    Unit,
+    MAX_TASK_BYTES,
+    MIN_TASK_SHARE,
+    UNIT_BYTES,
+    UNIT_OVERHEAD_BYTES,
     WriteJob,
     WriteResult,
+    WriteUnit,
     plan_tasks,
     plan_units,
     write_task,
@@ -38,7 +38,7 @@ from eventlake.pipeline.write import (
 from eventlake.stores import Disk, Store
 from tests.unit.pipeline.jobs import read_job
 
-GROWTH = Growth(new_table("t", Call.TRACK, Naming.WAREHOUSE))
+CHANGE = SchemaChange(new_table("t", Call.TRACK, Naming.WAREHOUSE))
 BY_HOUR = DatePartition.DAY_HOUR
 
 
@@ -52,12 +52,12 @@ def chunks(draw: st.DrawFn) -> list[ChunkMeta]:
     for number in range(draw(st.integers(1, 6))):
         first = draw(st.integers(-5 * HOUR, 5 * HOUR))
         last = first + draw(st.sampled_from([0, 1, HOUR // 2, HOUR, 7 * HOUR]))
-        size = draw(st.sampled_from([1, 1 << 20, UNIT // 3, UNIT, 5 * UNIT]))
+        size = draw(st.sampled_from([1, 1 << 20, UNIT_BYTES // 3, UNIT_BYTES, 5 * UNIT_BYTES]))
         made.append(chunk(number, first, last, size))
     return made
 
 
-def covering(units: list[Unit], one: ChunkMeta, moment: int) -> int:
+def covering(units: list[WriteUnit], one: ChunkMeta, moment: int) -> int:
     return sum(one in unit.chunks and unit.since <= moment < unit.until for unit in units)
 
 
@@ -65,7 +65,7 @@ def covering(units: list[Unit], one: ChunkMeta, moment: int) -> int:
 def test_every_row_of_every_chunk_is_written_once(
     found: list[ChunkMeta], by: DatePartition
 ) -> None:
-    units = list(plan_units(GROWTH, found, by))
+    units = list(plan_units(CHANGE, found, by))
     for one in found:
         edges = range(one.first // by.span * by.span, one.last + 1, by.span)
         moments = {one.first, one.last, (one.first + one.last) // 2, *edges}
@@ -81,13 +81,13 @@ def test_every_row_of_every_chunk_is_written_once(
 def test_tasks_have_every_unit_once_and_the_largest_comes_first(
     found: list[ChunkMeta], parallelism: int
 ) -> None:
-    units = list(plan_units(GROWTH, found, BY_HOUR))
+    units = list(plan_units(CHANGE, found, BY_HOUR))
     tasks = plan_tasks(units, parallelism)
     assert Counter(map(id, (unit for task in tasks for unit in task))) == Counter(map(id, units))
-    sizes = [sum(unit.bytes + OVERHEAD for unit in task) for task in tasks]
+    sizes = [sum(unit.bytes + UNIT_OVERHEAD_BYTES for unit in task) for task in tasks]
     assert sizes == sorted(sizes, reverse=True)
     assert all(tasks)
-    largest = min(TASK, sum(sizes) // (2 * parallelism))
+    largest = min(MAX_TASK_BYTES, sum(sizes) // (2 * parallelism))
     assert all(len(task) == 1 or size <= largest for task, size in zip(tasks, sizes, strict=True))
 
 
@@ -95,23 +95,26 @@ def test_tasks_become_smaller_so_that_no_core_waits_long_for_the_last() -> None:
     units = [
         unit
         for number in range(400)
-        for unit in plan_units(GROWTH, [chunk(number, 0, HOUR - 1, 100_000)], BY_HOUR)
+        for unit in plan_units(CHANGE, [chunk(number, 0, HOUR - 1, 100_000)], BY_HOUR)
     ]
     counts = [len(task) for task in plan_tasks(units, 2)]
     assert counts[:3] == [400 // 4, 300 // 4, 225 // 4]
     assert counts[0] > 4 * counts[-1]
     assert counts == sorted(counts, reverse=True)
-    assert counts[-2] == 400 // (LEAST * 2)
+    assert counts[-2] == 400 // (MIN_TASK_SHARE * 2)
 
 
 def test_no_task_writes_more_than_is_to_be_done_again_when_it_is_lost() -> None:
     units = [
         unit
         for number in range(40)
-        for unit in plan_units(GROWTH, [chunk(number, 0, HOUR - 1, UNIT // 2)], BY_HOUR)
+        for unit in plan_units(CHANGE, [chunk(number, 0, HOUR - 1, UNIT_BYTES // 2)], BY_HOUR)
     ]
     tasks = plan_tasks(units, 2)
-    assert max(sum(unit.bytes + OVERHEAD for unit in task) for task in tasks) <= TASK
+    assert (
+        max(sum(unit.bytes + UNIT_OVERHEAD_BYTES for unit in task) for task in tasks)
+        <= MAX_TASK_BYTES
+    )
     assert len(tasks[0]) == 3
 
 
@@ -121,20 +124,20 @@ def test_no_units_no_tasks() -> None:
 
 def test_a_small_table_is_one_unit_over_all_its_partitions() -> None:
     found = [chunk(n, n * 24 * HOUR, n * 24 * HOUR + 5, 1000) for n in range(30)]
-    (unit,) = plan_units(GROWTH, found, BY_HOUR)
+    (unit,) = plan_units(CHANGE, found, BY_HOUR)
     assert [one.object for one in unit.chunks] == [f"o{n}" for n in range(30)]
 
 
 def test_a_large_table_is_cut_at_partitions() -> None:
-    found = [chunk(n, n * HOUR, (n + 1) * HOUR - 1, UNIT // 2) for n in range(6)]
-    units = list(plan_units(GROWTH, found, BY_HOUR))
+    found = [chunk(n, n * HOUR, (n + 1) * HOUR - 1, UNIT_BYTES // 2) for n in range(6)]
+    units = list(plan_units(CHANGE, found, BY_HOUR))
     assert [(unit.since, unit.until) for unit in units][:2] == [(0, 2 * HOUR), (2 * HOUR, 4 * HOUR)]
     assert [len(unit.chunks) for unit in units] == [2, 2, 2]
 
 
 def test_a_large_partition_is_cut_by_size() -> None:
-    found = [chunk(n, 0, HOUR - 1, UNIT // 2) for n in range(8)]
-    units = list(plan_units(GROWTH, found, BY_HOUR))
+    found = [chunk(n, 0, HOUR - 1, UNIT_BYTES // 2) for n in range(8)]
+    units = list(plan_units(CHANGE, found, BY_HOUR))
     assert [len(unit.chunks) for unit in units] == [2, 2, 2, 2]
     assert {(unit.since, unit.until) for unit in units} == {(0, HOUR)}
 
@@ -143,7 +146,9 @@ def test_a_large_partition_is_cut_by_size() -> None:
 
 
 def write_all(store: Store, results: ReadResult, one_task: bool = False) -> WriteResult:
-    units = tuple(unit for table in sorted(results.seen) for unit in units_of(table, results))
+    units = tuple(
+        unit for table in sorted(results.observations) for unit in units_of(table, results)
+    )
     tasks = (units,) if one_task else plan_tasks(units, 2)
     packed = tuple(pickle.dumps(task) for task in tasks)
     job = WriteJob(store, "stage", BY_HOUR, packed, tuple(results.quarantine))
@@ -157,15 +162,15 @@ def write_all(store: Store, results: ReadResult, one_task: bool = False) -> Writ
     return written
 
 
-def units_of(table: str, results: ReadResult) -> Iterator[Unit]:
+def units_of(table: str, results: ReadResult) -> Iterator[WriteUnit]:
     schema = new_table(table, Call.TRACK, Naming.WAREHOUSE)
-    growth = evolve(schema, results.seen[table], 2000)
-    return plan_units(growth, [one for one in results.chunks if one.table == table], BY_HOUR)
+    change = evolve(schema, results.observations[table], 2000)
+    return plan_units(change, [one for one in results.chunks if one.table == table], BY_HOUR)
 
 
 @pytest.fixture
 def read(tmp_path: Path) -> tuple[Store, ReadResult]:
-    """Four hours of events in two files, shuffled, with a line that is none."""
+    """Four hours of events in two files, shuffled, with an invalid line."""
     lines = []
     for n in range(200):
         moment = f"2026-11-01T{n % 4:02}:{n * 7 % 60:02}:{n * 11 % 60:02}Z"
@@ -204,7 +209,7 @@ def test_a_unit_in_slices_gives_the_same_rows(
 ) -> None:
     store, results = read
     whole = rows_of(store, write_all(store, results))
-    monkeypatch.setattr(module, "SLICE", 1 << 12)
+    monkeypatch.setattr(module, "SLICE_BYTES", 1 << 12)
     written = write_all(store, results)
     assert row_groups(store, written) > 2 * len(whole)
     sliced = rows_of(store, written)
@@ -240,11 +245,11 @@ def read_five(folder: Path) -> tuple[ReadJob, ReadResult]:
     return job, msgspec.json.decode(read_task(job, 0), type=ReadResult)
 
 
-@pytest.mark.parametrize("at_a_time", [1, 32 << 20])
+@pytest.mark.parametrize("land_bytes", [1, 32 << 20])
 def test_small_tables_that_are_landed_together_have_files_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_a_time: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, land_bytes: int
 ) -> None:
-    monkeypatch.setattr(module, "AT_A_TIME", at_a_time)
+    monkeypatch.setattr(module, "LAND_BYTES", land_bytes)
     job, found = read_five(tmp_path)
     written = write_all(job.store, found, one_task=True)
     assert Counter((file.table, file.start % (2 * HOUR)) for file in written.files) == Counter(
@@ -263,13 +268,15 @@ def test_no_more_are_landed_at_a_time_than_their_cells_leave_room_for(
 ) -> None:
     job, found = read_five(tmp_path)
     steps: list[str] = []
-    leave, landing = Disk.write_staged, module.land_chunks
-    monkeypatch.setattr(Disk, "write_staged", lambda *a: steps.append("file") or leave(*a))
-    monkeypatch.setattr(module, "land_chunks", lambda *a: steps.append("land") or landing(*a))
-    monkeypatch.setattr(module, "AT_A_TIME", 32 << 20)
+    leave, count_landed_rows = Disk.write_staged, module.land_chunks
+    monkeypatch.setattr(Disk, "leave", lambda *a: steps.append("file") or leave(*a))
+    monkeypatch.setattr(
+        module, "land_chunks", lambda *a: steps.append("land") or count_landed_rows(*a)
+    )
+    monkeypatch.setattr(module, "LAND_BYTES", 32 << 20)
     write_all(job.store, found, one_task=True)
     at_once = [step for step, _ in groupby(steps)]
-    monkeypatch.setattr(module, "AT_A_TIME", sum(chunk.memory for chunk in found.chunks))
+    monkeypatch.setattr(module, "LAND_BYTES", sum(chunk.memory for chunk in found.chunks))
     steps.clear()
     write_all(job.store, found, one_task=True)
     assert len([step for step, _ in groupby(steps)]) > len(at_once)
@@ -281,10 +288,10 @@ def test_a_partition_of_several_units_is_as_many_files(
     head = {"type": "track", "event": "T", "receivedAt": "2026-11-01T00:00:00Z"}
     lines = [json.dumps(head | {"messageId": f"m{n}"}) for n in range(40)]
     job = read_job(tmp_path, [lines[:20], lines[20:]], (range(1), range(1, 2)))
-    monkeypatch.setattr(reading, "FEW", 0)
+    monkeypatch.setattr(reading, "SPILL_BYTES", 0)
     found = [msgspec.json.decode(read_task(job, n), type=ReadResult) for n in range(2)]
-    both = ReadResult(chunks=found[0].chunks + found[1].chunks, seen={"t": []})
-    monkeypatch.setattr(module, "UNIT", both.chunks[0].size)
+    both = ReadResult(chunks=found[0].chunks + found[1].chunks, observations={"t": []})
+    monkeypatch.setattr(module, "UNIT_BYTES", both.chunks[0].size)
     written = write_all(job.store, both, one_task=True)
     assert [file.rows for file in written.files] == [20, 20]
 
@@ -294,12 +301,12 @@ def test_few_rows_have_statistics_of_what_they_are_sorted_by_alone(
 ) -> None:
     store, results = read
     assert statistics(store, write_all(store, results)) == {"received_at"}
-    monkeypatch.setattr(module, "FEW_ROWS", 10)
+    monkeypatch.setattr(module, "SMALL_FILE_ROWS", 10)
     assert {"received_at", "id", "n", "text"} <= statistics(store, write_all(store, results))
 
 
 def statistics(store: Store, written: WriteResult) -> set[str]:
-    """The columns that a file tells the least and the greatest value of."""
+    """The columns for which a file has minimum and maximum."""
     group = pq.ParquetFile(store.open(written.files[0].path)).metadata.row_group(0)
     columns = [group.column(n) for n in range(group.num_columns)]
     return {one.path_in_schema for one in columns if one.statistics and one.statistics.has_min_max}
@@ -308,7 +315,7 @@ def statistics(store: Store, written: WriteResult) -> set[str]:
 def test_duplicates_are_left_out(read: tuple[Store, ReadResult]) -> None:
     store, results = read
     before = sum(meta.rows for meta in results.chunks)
-    results.chunks[0].drops = b"\0\0\0\0\x02\0\0\0"
+    results.chunks[0].duplicate_rows = b"\0\0\0\0\x02\0\0\0"
     rows = rows_of(store, write_all(store, results))
     assert sum(len(table) for tables in rows.values() for table in tables) == before - 2
 

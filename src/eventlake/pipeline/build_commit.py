@@ -1,0 +1,188 @@
+"""Build the commit of a run from the results of its tasks."""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+
+from eventlake.errors import Internal
+from eventlake.model import layout
+from eventlake.model.commit import (
+    Commit,
+    Counts,
+    DataFile,
+    IdFile,
+    IdMerge,
+    Plan,
+    StagedFile,
+    TableCommit,
+)
+from eventlake.model.naming import Call
+from eventlake.model.schema import new_table
+from eventlake.pipeline.chunks import ChunkMeta, ReadResult
+from eventlake.pipeline.dedupe import DedupeResult
+from eventlake.pipeline.evolve import SchemaChange, with_rescued
+from eventlake.pipeline.write import WriteResult, WrittenFile
+
+
+@dataclass(frozen=True)
+class RunResults:
+    """The results of a run's steps, from which its commit is built."""
+
+    read: list[ReadResult]
+    dedupe: list[DedupeResult]
+    changes: dict[str, SchemaChange]
+    write: list[WriteResult]
+    merges: tuple[IdMerge, ...] = ()
+
+    @cached_property
+    def files(self) -> list[WrittenFile]:
+        """All Parquet files in the order of tables and partitions."""
+        files = (file for result in self.write for file in result.files)
+        return sorted(files, key=lambda file: (file.table, file.start, file.path))
+
+    @cached_property
+    def rescued(self) -> Counter[str]:
+        """The number of rescued values by table."""
+        total: Counter[str] = Counter()
+        for result in self.write:
+            total.update(result.rescued)
+        return total
+
+    @property
+    def quarantined(self) -> int:
+        return sum(result.quarantined for result in self.read)
+
+    @property
+    def quarantine(self) -> str:
+        """The quarantine file in the stage; empty if there is none."""
+        return next((result.quarantine for result in self.write if result.quarantine), "")
+
+
+def build_commit(plan: Plan, results: RunResults, dead: tuple[str, ...]) -> Commit:
+    """Build the commit of what is in the stage; it abandons the `dead` runs."""
+    quarantine = layout.quarantine_path(plan.settings.folder, plan.run_id)
+    tables = tuple(_table_commits(plan, results))
+    rejected = Counts(received=results.quarantined, quarantined=results.quarantined)
+    return Commit(
+        run_id=plan.run_id,
+        settings=plan.settings,
+        inputs=plan.inputs,
+        counts=sum((table.counts for table in tables), rejected),
+        tables=tables,
+        ids=_id_files(plan, results),
+        merges=results.merges,
+        deletes=plan.deletes,
+        quarantine=StagedFile(staged=results.quarantine, path=quarantine)
+        if results.quarantine
+        else None,
+        abandons=dead,
+        renamed=plan.renamed,
+    )
+
+
+def _id_files(plan: Plan, results: RunResults) -> tuple[IdFile, ...]:
+    return tuple(
+        IdFile(
+            path=layout.ids_path(plan.settings.folder, plan.run_id, number),
+            rows=result.rows,
+            first=result.first,
+            last=result.last,
+            staged=result.path,
+        )
+        for number, result in enumerate(one for one in results.dedupe if one.rows)
+    )
+
+
+def _data_files(plan: Plan, results: RunResults) -> defaultdict[str, list[DataFile]]:
+    """The data files of each table, with their final paths."""
+    by, folder = plan.settings.date_partition, plan.settings.folder
+    tables: defaultdict[str, list[DataFile]] = defaultdict(list)
+    for number, file in enumerate(results.files):
+        partition = by.values(file.start)
+        table = layout.table_path(folder, file.table)
+        tables[file.table].append(
+            DataFile(
+                path=layout.data_path(table, partition, plan.run_id, number),
+                rows=file.rows,
+                bytes=file.bytes,
+                partition=partition,
+                staged=file.path,
+                stats=file.stats,
+            )
+        )
+    return tables
+
+
+def _table_commits(plan: Plan, results: RunResults) -> list[TableCommit]:
+    files = _data_files(plan, results)
+    chunks, excluded = group_chunks_by_table(results.read), _count_excluded(results.read)
+    return [
+        _table_commit(plan, results, name, chunks.get(name, []), excluded.get(name), files[name])
+        for name in sorted(chunks.keys() | excluded.keys())
+    ]
+
+
+def _table_commit(
+    plan: Plan,
+    results: RunResults,
+    table: str,
+    chunks: list[ChunkMeta],
+    excluded: tuple[Call, int, int] | None,
+    files: list[DataFile],
+) -> TableCommit:
+    call, suppressed, skipped = excluded or (chunks[0].call, 0, 0)
+    rows, landed = sum(chunk.rows for chunk in chunks), sum(map(count_landed_rows, chunks))
+    written = sum(file.rows or 0 for file in files)
+    if landed != written:
+        raise Internal(f"{table}: wrote {written} rows instead of {landed}")
+    existing = plan.tables.get(table)
+    change = results.changes.get(table)
+    if change is None or (existing is None and not landed):
+        change = SchemaChange(existing or new_table(table, call, plan.settings.naming))
+    if results.rescued[table]:
+        change = with_rescued(change)
+    return TableCommit(
+        table=change.schema,
+        counts=Counts(
+            received=rows + suppressed + skipped,
+            landed=landed,
+            duplicates=rows - landed,
+            suppressed=suppressed,
+            skipped=skipped,
+            rescued=results.rescued[table],
+        ),
+        new_columns=change.added,
+        is_new=existing is None and landed > 0,
+        adds=tuple(files),
+    )
+
+
+def _count_excluded(results: list[ReadResult]) -> dict[str, tuple[Call, int, int]]:
+    """The call of each table, and the numbers of its suppressed and skipped events."""
+    tables: dict[str, tuple[Call, int, int]] = {}
+    for result in results:
+        for table, call, suppressed, skipped in result.excluded:
+            _, suppressed_before, skipped_before = tables.get(table, (call, 0, 0))
+            tables[table] = (call, suppressed_before + suppressed, skipped_before + skipped)
+    return tables
+
+
+def group_chunks_by_table(results: list[ReadResult]) -> dict[str, list[ChunkMeta]]:
+    """The chunks of each table, sorted by table."""
+    tables: defaultdict[str, list[ChunkMeta]] = defaultdict(list)
+    for result in results:
+        for chunk in result.chunks:
+            tables[chunk.table].append(chunk)
+    return dict(sorted(tables.items()))
+
+
+def count_landed_rows(chunk: ChunkMeta) -> int:
+    """Count the rows of a chunk that are not duplicates."""
+    return chunk.rows - len(chunk.duplicate_rows) // 4
+
+
+def check_counts(commit: Commit) -> None:
+    """Raise `Internal` if the counts of the commit or of a table do not add up."""
+    unbalanced = [table.table.name for table in commit.tables if not table.counts.balanced]
+    if unbalanced or not commit.counts.balanced:
+        raise Internal(f"the counts do not add up: {commit.counts} {', '.join(unbalanced)}")
