@@ -26,6 +26,7 @@ from eventlake.cli.options import (
 )
 from eventlake.cli.progress import show_progress
 from eventlake.cli.rows import OutputFormat, decode_rows, iterate_objects, to_json
+from eventlake.cli.show_plan import print_plan
 
 if TYPE_CHECKING:
     from eventlake.services.load import LoadResult
@@ -120,6 +121,10 @@ def load(
     settings, suppressed = source.settings(), run.suppressed()
     from eventlake.services import load as service
 
+    if run.dry_run:
+        plan = service.plan_load(paths, lake=run.lake, settings=settings)
+        show.print_result(plan, run.as_json, print_plan)
+        return
     with show_progress(run.quiet) as steps:
         result = service.load(
             paths,
@@ -171,6 +176,10 @@ def sync(context: typer.Context, source: SourceOptions, run: RunOptions) -> None
     changes, suppressed = source.changes(context), run.suppressed()
     from eventlake.services import load as service
 
+    if run.dry_run:
+        plan = service.plan_sync(source.source, lake=run.lake, changes=changes)
+        show.print_result(plan, run.as_json, print_plan)
+        return
     with show_progress(run.quiet) as steps:
         result = service.sync(
             source.source,

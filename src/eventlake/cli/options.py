@@ -150,6 +150,9 @@ class RunOptions:
             "--temporary-cluster", help="Run on an EMR cluster that is created for the run."
         ),
     ] = False
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")
+    ] = False
     as_json: AsJson = False
     quiet: Quiet = False
 

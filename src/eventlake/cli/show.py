@@ -128,10 +128,12 @@ def load_summary(result: "LoadResult") -> None:
     """Print the summary of a load: counts, status and time."""
     if result.status == "nothing":
         known = result.already_loaded
-        print_line(f"nothing to load: {_loaded_before(known) if known else 'no raw logs found'}")
+        print_line(
+            f"nothing to load: {format_loaded_before(known) if known else 'no raw logs found'}"
+        )
     elif result.status != "failed":
         print_line(format_balance(result.counts))
-        loaded = f"; {_loaded_before(result.already_loaded)}" if result.already_loaded else ""
+        loaded = f"; {format_loaded_before(result.already_loaded)}" if result.already_loaded else ""
         print_line(f"{result.status} in {result.timings.get('total', 0.0):.1f} s{loaded}")
     if result.passed_over:
         print_line(format_passed_over(result.passed_over))
@@ -162,7 +164,7 @@ def format_passed_over(files: Sequence[str]) -> str:
     return f"passed over {pluralize(len(files), 'path')} that {verb} not raw logs: {named}"
 
 
-def _loaded_before(files: int) -> str:
+def format_loaded_before(files: int) -> str:
     return f"{pluralize(files, 'file')} {'was' if files == 1 else 'were'} loaded before"
 
 

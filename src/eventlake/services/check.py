@@ -86,23 +86,12 @@ class Probe:
         """Whether the lake is a folder that does not exist yet."""
         return isinstance(self.store, Disk) and not Path(self.store.root).exists()
 
-    def _try_creating_folder(self) -> str:
-        """Create and remove a folder where the lake's folder would be."""
-        root = Path(self.store.root)
-        parent = next(folder for folder in root.parents if folder.exists())
-        try:
-            (parent / self.probe_name).mkdir()
-            (parent / self.probe_name).rmdir()
-        except OSError as problem:
-            raise InsufficientPermissions(
-                f"no such folder: {root}, and it cannot be created: {problem.strerror} ({parent})"
-            ) from problem
-        return f"no such folder yet: {root}; load and serve create it"
-
     def open(self) -> str:
         """Try credentials and bucket; missing permissions show in the later checks."""
         if self.is_missing:
-            return self._try_creating_folder()
+            raise InvalidSettings(
+                f"no such folder: {self.store.root}; the first load or serve creates it"
+            )
         with suppress(InsufficientPermissions):
             self.store.names(f"{STAGE}/{self.probe_name}")
         return self.store.root

@@ -268,8 +268,8 @@ def test_no_more_are_landed_at_a_time_than_their_cells_leave_room_for(
 ) -> None:
     job, found = read_five(tmp_path)
     steps: list[str] = []
-    leave, count_landed_rows = Disk.write_staged, module.land_chunks
-    monkeypatch.setattr(Disk, "leave", lambda *a: steps.append("file") or leave(*a))
+    write_staged, count_landed_rows = Disk.write_staged, module.land_chunks
+    monkeypatch.setattr(Disk, "write_staged", lambda *a: steps.append("file") or write_staged(*a))
     monkeypatch.setattr(
         module, "land_chunks", lambda *a: steps.append("land") or count_landed_rows(*a)
     )
