@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests import adversary, lakes, regular
 from tests.agreement import CASES, comparable, difference, rows_of
-from tests.oracle import Oracle, Settings
+from tests.oracle import Oracle, Settings, catalog_name
 
 from eventlake.model.settings import source_settings
 from eventlake.pipeline import read
@@ -56,8 +56,10 @@ def check(lake: Path, oracle: Oracle, partitions: tuple[str, ...]) -> None:
     found = lakes.read_contents(lake)
     assert found.problems == ()
     assert found.strays == []
-    assert found.catalog.keys() == oracle.tables.keys()
-    for table, state in oracle.tables.items():
+    prefix = oracle.settings.table_prefix
+    tables = {catalog_name(name, prefix): state for name, state in oracle.tables.items()}
+    assert found.catalog.keys() == tables.keys()
+    for table, state in tables.items():
         columns = [(column["name"], column["type"]) for column in found.catalog[table][0]]
         assert columns == list(state.columns.items()), table
         files = sorted((lake / found.catalog[table][3]).rglob("*.parquet"))
