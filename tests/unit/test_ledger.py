@@ -319,6 +319,24 @@ def test_a_run_is_found_however_long_ago_it_committed(
     assert ledger.find_sequence("9" * 19, state) is None
 
 
+def test_a_run_of_a_clock_in_the_future_is_not_a_lost_commit(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its run id stays greater than those of all later runs, also when it is long ago."""
+    monkeypatch.setattr(state_module, "RECENT_RUNS", 2)
+    future = "1999999999000000000"
+    path = f"{ledger.path}/ids/{future}-0.parquet"
+    index = IdFile(path=path, rows=1, first=0, last=1)
+    ledger.append(1, commit(1).model_copy(update={"run_id": future, "ids": (index,)}))
+    ledger.store.write(path, b"ids")
+    for number in range(2, 8):
+        ledger.append(number, commit(number))
+    assert future not in ledger.read_state().runs
+    ledger.store.write(f"{ledger.path}/ids/2000000000000000000-0.parquet", b"of nobody")
+    with pytest.raises(Damaged, match="has lost its last commits"):
+        ledger.read_state()
+
+
 def test_index_files_that_were_merged_are_retired_and_later_deleted(ledger: Ledger) -> None:
     for number in (1, 2):
         ledger.append(number, commit(number))

@@ -107,8 +107,15 @@ class Ledger:
         return [name for name in names if _INDEX_FILE.fullmatch(name)]
 
     def _check_index_files(self, state: State, names: list[str]) -> None:
-        """Raise `Damaged` if index files have no commit: they are published after it."""
-        lost = [name for name in names if name[:19] > max(state.runs, default="")]
+        """Raise `Damaged` if index files have no commit: they are published after it.
+
+        A run that was planned by a clock in the future stays later than all others, so the files
+        that the state names are looked up as well.
+        """
+        known = {file.path for file in state.ids} | state.retired.keys()
+        last = max(state.runs, default="")
+        newer = [name for name in names if name[:19] > last]
+        lost = [name for name in newer if f"{self.path}/ids/{name}" not in known]
         if lost:
             paths = ", ".join(f"{self.path}/ids/{name}" for name in lost[:MAX_NAMES])
             first = f"{self.store.root}/{self._commit_path(state.sequence + 1)}"
