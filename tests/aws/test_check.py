@@ -61,7 +61,7 @@ def test_what_may_not_be_done_is_told_with_its_grant(
 def test_a_bucket_that_is_not_there(aws: Aws) -> None:
     found = check(aws.settings(s3_bucket="no-such-bucket"))
     assert [one.name for one in found] == ["settings", "access", "java"]
-    assert "s3_bucket is 'no-such-bucket', and there is no such bucket" in found[1].detail
+    assert "s3_bucket is 'no-such-bucket', and that bucket does not exist" in found[1].detail
 
 
 def test_a_role_that_refuses(aws: Aws, proxy: Proxy) -> None:
