@@ -82,7 +82,7 @@ def open_input(uri: str, stores: InputStores = NO_STORES) -> Iterator[bytes]:
             while piece := file.read(READ_BYTES):
                 yield piece
     except PermissionError as problem:
-        message = f"may not read {path}: grant read access and run again"
+        message = f"no permission to read {path}: grant read access and run again"
         raise InsufficientPermissions(message) from problem
     except FileNotFoundError as problem:
         raise InvalidSettings(f"{path} was deleted after the run was planned") from problem

@@ -98,8 +98,8 @@ def _check_readable(unreadable: list[Unreadable]) -> None:
     more = len(unreadable) - MAX_NAMED_PATHS
     rest = f" and {more:,} more" if more > 0 else ""
     raise InsufficientPermissions(
-        f"may not read {named}{rest}: grant read access, or name the files to load; nothing was "
-        "loaded"
+        f"no permission to read {named}{rest}: grant read access, or name the files to load; "
+        "nothing was loaded"
     )
 
 

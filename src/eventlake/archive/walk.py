@@ -240,7 +240,7 @@ def _list_names(folder: Path) -> list[str]:
         return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     except OSError as problem:
         raise InsufficientPermissions(
-            f"may not list {folder}: {problem.strerror}; nothing was loaded"
+            f"no permission to list {folder}: {problem.strerror}; nothing was loaded"
         ) from problem
 
 
