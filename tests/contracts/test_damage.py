@@ -254,8 +254,8 @@ def test_a_damaged_manifest(folded: Path, content: bytes | None) -> None:
         path.unlink()
     else:
         path.write_bytes(content)
-        with pytest.raises(Damaged, match=f"{name(folded, path)}.*eventlake repair"):
-            open_lake(folded).tables()
+    with pytest.raises(Damaged, match=f"{name(folded, path)}.*eventlake repair"):
+        open_lake(folded).tables()
     (problem,) = check(folded).problems
     assert "snapshots/000000000003.json" in problem
     assert "eventlake repair" in problem

@@ -57,9 +57,7 @@ def test_a_folder_that_cannot_be_listed_fails_before_anything_is_loaded() -> Non
         (root / "raw/closed").chmod(0)
         with (
             users.unprivileged(),
-            pytest.raises(
-                InsufficientPermissions, match=rf"no permission to read {root}/raw/closed"
-            ),
+            pytest.raises(InsufficientPermissions, match=rf"to read {root}/raw/closed"),
         ):
             lakes.load([root / "raw"], root / "lake")
         assert not (root / "lake/segment-data/ledger").exists()

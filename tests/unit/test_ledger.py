@@ -304,6 +304,20 @@ def test_live_files_are_those_added_and_not_removed(
     assert live(ledger) == wanted
 
 
+def test_a_manifest_whose_snapshot_is_yet_to_be_written_stays(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 1)
+    monkeypatch.setattr(files_module, "MERGE", 3)
+    late = f"{ledger.path}/manifests/000000000001-000000000030.json.zst"
+    for number in range(1, 31):
+        ledger.append(number, landed(number))
+        if number == 29:
+            ledger.store.write(late, b"another run is about to name it")
+        ledger.snapshot_if_due(number)
+    assert ledger.store.exists(late)
+
+
 def test_a_run_is_found_however_long_ago_it_committed(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

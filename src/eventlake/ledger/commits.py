@@ -11,6 +11,7 @@ from eventlake.ledger.files import (
     FileList,
     LiveFile,
     group_by_table,
+    last_sequence,
     list_files,
     merge_manifests,
     read_manifest,
@@ -176,14 +177,18 @@ class Ledger:
             self.write_snapshot(State().apply_commits(commits), commits)
 
     def _delete_old_snapshots(self) -> None:
-        """Delete all but the newest snapshots, and the manifests that these do not name."""
+        """Delete all but the newest snapshots, and older manifests that these do not name.
+
+        A newer manifest may be of a snapshot that another run is about to write.
+        """
         numbers = self._list_snapshots()
         newest, old = numbers[-MAX_SNAPSHOTS:], numbers[:-MAX_SNAPSHOTS]
         if not old:
             return
         named = {one.path for number in newest for one in self._read_snapshot([number]).manifests}
         _, names = self.store.names(f"{self.path}/manifests")
-        paths = {f"{self.path}/manifests/{name}" for name in names}
+        older = [name for name in names if last_sequence(name) <= newest[0]]
+        paths = {f"{self.path}/manifests/{name}" for name in older}
         self.store.delete([*map(self._snapshot_path, old), *sorted(paths - named)])
 
     def _list_snapshots(self) -> list[int]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 import zstandard
 
+from eventlake.errors import InvalidSettings
 from eventlake.ledger.state import Manifest
 from eventlake.model.commit import Commit, DataFile
 from eventlake.stores import Store
@@ -64,11 +65,17 @@ def _live_file(table: str, file: DataFile) -> LiveFile:
     return LiveFile(table, file.path, file.partition, file.rows, file.bytes)
 
 
+def last_sequence(name: str) -> int:
+    """The last commit that a manifest of this name covers."""
+    return int(name.partition("-")[2][:12])
+
+
 def read_manifest(store: Store, path: str) -> FileList:
+    """Read a manifest; raises `Damaged` if it is missing or cannot be read."""
     try:
         packed = zstandard.ZstdDecompressor().decompressobj().decompress(store.read(path))
         return msgspec.json.decode(packed, type=FileList)
-    except (zstandard.ZstdError, msgspec.MsgspecError) as problem:
+    except (InvalidSettings, zstandard.ZstdError, msgspec.MsgspecError) as problem:
         raise damaged(store, path, str(problem), "`eventlake repair` writes it again") from problem
 
 

@@ -92,7 +92,7 @@ def write_report(lake: Lake, commit: Commit, problems: Problems, progress: Progr
 def clean_up(
     lake: Lake, sequence: int, commit: Commit, finished: FinishResult, progress: Progress
 ) -> None:
-    """Write a snapshot if due, delete replaced index files, remove the run's and dead runs' stages.
+    """Delete replaced index files, remove the run's and dead runs' stages, write a due snapshot.
 
     Does nothing if the result has problems. An error is added to these, and the next run tries
     again.
@@ -101,10 +101,10 @@ def clean_up(
         return
     progress.step("clean", 0, 1, 0)
     try:
-        Ledger(lake.store, commit.settings.folder).snapshot_if_due(sequence)
         lake.store.delete(commit.deletes)
         for run_id in (*commit.abandons, commit.run_id):
             remove_stage(lake.store, run_id)
+        Ledger(lake.store, commit.settings.folder).snapshot_if_due(sequence)
     except EventLakeError as problem:
         finished.problems[""] = (str(problem), problem.code)
     progress.step("clean", 1, 1, 0)
