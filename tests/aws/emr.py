@@ -130,7 +130,7 @@ def _job(arguments: list[str], env: dict[str, str], told: Path, watch: Progress)
         own(self, stage, done, total, rows)
 
     with (
-        patch.object(eventlake.job, "SubmittedRunner", lakes.InlineRunner),
+        patch.object(eventlake.job, "SubmittedSpark", lakes.InlineRunner),
         patch.object(CancellationCheck, "step", step),
         told.open("w") as words,
         patch("sys.stderr", words),
