@@ -119,7 +119,7 @@ def _command(arguments: list[str], output: Path, progress: Progress | None) -> N
         yield progress or NoProgress()
 
     with (
-        patch.object(main, "progress", listening),
+        patch.object(main, "show_progress", listening),
         patch.object(eventlake.services.load, "LocalSpark", InlineRunner),
         output.with_suffix(".out").open("w") as out,
         output.with_suffix(".err").open("w") as err,

@@ -61,10 +61,10 @@ class RecordingDisk(Disk):
     synced: list[str]
     spool: Path
 
-    def settle(self, path: str) -> None:
+    def fsync(self, path: str) -> None:
         assert list(self.spool.iterdir()), "the segment was deleted before its copy was durable"
         self.synced.append(path)
-        super().settle(path)
+        super().fsync(path)
 
 
 def test_a_segment_is_deleted_only_when_its_copy_is_durable(tmp_path: Path) -> None:
