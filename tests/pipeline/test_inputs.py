@@ -330,7 +330,7 @@ class Fails:
 def test_a_stream_whose_load_failed_is_named_and_landed_by_sync(
     tmp_path: Path, piped: Piped
 ) -> None:
-    with pytest.raises(Unavailable, match=r"`eventlake sync --source web` lands it"):
+    with pytest.raises(Unavailable, match=r"`eventlake sync --source web` loads it"):
         lakes.load([piped(lines(3))], tmp_path / "lake", runner=Fails)
     assert sync(tmp_path / "lake").counts.landed == 3
 

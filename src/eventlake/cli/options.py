@@ -167,7 +167,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class CollectOptions:
-    """Where a collector_settings listens and when it seals."""
+    """Where a collector listens and when it seals."""
 
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1"
     port: Annotated[

@@ -218,9 +218,7 @@ def _nothing_to_load(listing: archive.InputListing, summary: dict[str, Any]) -> 
         loaded = f"{files} file{'s were' if files != 1 else ' was'} loaded before"
         return LoadResult(status="nothing", message=f"nothing to load: {loaded}", **summary)
     if not listing.without_logs:
-        return LoadResult(
-            status="nothing", message="nothing to load: no raw logs listing", **summary
-        )
+        return LoadResult(status="nothing", message="nothing to load: no raw logs found", **summary)
     (problem,) = no_logs_warnings(listing)
     return LoadResult(status="failed", message=problem, **{**summary, "warnings": ()})
 
