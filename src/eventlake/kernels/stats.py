@@ -1,6 +1,5 @@
 """Read column statistics from a Parquet footer, as values that JSON can hold."""
 
-from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -13,11 +12,11 @@ MAX_BOUND_CHARS = 32
 """Longest string bound; longer ones would make commits large and prune little."""
 
 
-def file_stats(footer: pq.FileMetaData, columns: Iterable[int]) -> dict[str, ColumnStats]:
+def file_stats(footer: pq.FileMetaData) -> dict[str, ColumnStats]:
     """Return null count, minimum and maximum of the columns with statistics in every row group."""
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     by_column = {}
-    for column in columns:
+    for column in range(footer.num_columns):
         chunks = [group.column(column) for group in groups]
         stats = [chunk.statistics for chunk in chunks]
         # Not `None in stats`: comparing statistics with None crashes in Arrow.
@@ -32,10 +31,11 @@ def _merge_groups(stats: list[Any]) -> ColumnStats:
     if len(bounded) < len([one for one in stats if one.num_values]) or not bounded:
         return nulls, None, None  # a row group has values but no bounds
     least, greatest = min(one.min for one in bounded), max(one.max for one in bounded)
-    return nulls, _bound(least), _bound(greatest)
+    return nulls, format_bound(least), format_bound(greatest)
 
 
-def _bound(value: Any) -> Bound:
+def format_bound(value: Any) -> Bound:
+    """A least or greatest value as JSON can hold it; None where it would be of no use."""
     if isinstance(value, bool):
         return None  # of no use for pruning
     if isinstance(value, datetime):

@@ -3,11 +3,11 @@
 import pickle
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from eventlake.kernels.chunk import RECEIVED_AT, received_times
 from eventlake.kernels.land import LandedRows, MaskedChunk, land_chunks, split_chunks
-from eventlake.kernels.stats import file_stats
+from eventlake.kernels.stats import file_stats, format_bound
 from eventlake.kernels.times import as_micros
 from eventlake.model.commit import ColumnStats
 from eventlake.model.layout import DatePartition
@@ -267,7 +267,9 @@ class _FileWriter:
         self._files: list[WrittenFile] = []
         self._unit: WriteUnit | None = None
         self._start, self._rows = 0, 0
-        self._stats_columns: Sequence[int] = ()
+        self._is_small = False
+        self._first_received: Any = None
+        self._last_received: Any = None
         self._sink: pa.BufferOutputStream | None = None
         self._writer: pq.ParquetWriter | None = None
 
@@ -291,10 +293,8 @@ class _FileWriter:
         if self._writer is None or start != self._start or rows.schema != self._writer.schema:
             self._close()
             self._start, self._sink = start, pa.BufferOutputStream()
-            is_small = len(rows) < SMALL_FILE_ROWS
-            self._stats_columns = (
-                [rows.schema.get_field_index(RECEIVED_AT)] if is_small else range(len(rows.schema))
-            )
+            is_small = self._is_small = len(rows) < SMALL_FILE_ROWS
+            self._first_received = rows[RECEIVED_AT][0]
             self._writer = pq.ParquetWriter(
                 self._sink,
                 rows.schema,
@@ -304,6 +304,7 @@ class _FileWriter:
                 store_schema=False,  # the Parquet schema is enough
             )
         self._writer.write_table(rows)
+        self._last_received = rows[RECEIVED_AT][-1]
         self._rows += len(rows)
 
     def _close(self) -> None:
@@ -311,7 +312,12 @@ class _FileWriter:
         if self._unit is None or self._sink is None or self._writer is None:
             return
         self._writer.close()
-        stats = file_stats(self._writer.writer.metadata, self._stats_columns)
+        if self._is_small:  # rows are sorted; reading the footer would take as long as writing it
+            first = format_bound(self._first_received.as_py())
+            last = format_bound(self._last_received.as_py())
+            stats: dict[str, ColumnStats] = {RECEIVED_AT: (0, first, last)}
+        else:
+            stats = file_stats(self._writer.writer.metadata)
         data, table = self._sink.getvalue(), self._unit.schema.name
         path = f"{self._job.stage}/write/{table}-{uuid.uuid4().hex}-{self._rows}.parquet"
         self._queue.put(path, data)

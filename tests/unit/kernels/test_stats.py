@@ -19,7 +19,7 @@ def stats(*groups: list[Any], kind: pa.DataType, **options: Any) -> dict[str, Co
     with pq.ParquetWriter(sink, pa.schema([("c", kind)]), **options) as writer:
         for values in groups:
             writer.write_table(pa.table({"c": pa.array(values, kind)}))
-    return file_stats(pq.read_metadata(pa.BufferReader(sink.getvalue())), [0])
+    return file_stats(pq.read_metadata(pa.BufferReader(sink.getvalue())))
 
 
 def test_numbers_over_several_row_groups() -> None:
