@@ -18,7 +18,7 @@ def make_lake(_: AzureSettings, store: Store) -> Lake:
 
 
 def job_runner(_: AzureSettings, __: Store, *, temporary: bool) -> None:
-    """None: there are no runs."""
+    """Return None: nothing runs on a cluster for this lake."""
     if temporary:
         raise InvalidSettings("a temporary cluster needs a lake on AWS, and this one is in ADLS")
 
