@@ -88,7 +88,7 @@ class SourceOptions:
         DatePartition.DAY_HOUR
     )
     naming: Annotated[Naming, typer.Option(help="How tables and columns are named.")] = (
-        Naming.WAREHOUSE
+        Naming.SEGMENT
     )
     database: Annotated[
         str | None, typer.Option(help="The catalog database.", show_default="from the slug")
