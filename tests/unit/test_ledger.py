@@ -351,6 +351,29 @@ def test_a_run_of_a_clock_in_the_future_is_not_a_lost_commit(
         ledger.read_state()
 
 
+def test_removed_ids_are_left_out_of_index_files_of_their_time(ledger: Ledger) -> None:
+    def index(path: str, first: int, last: int) -> IdFile:
+        return IdFile(path=path, rows=1, first=first, last=last)
+
+    removed = index("removed", 15, 30)
+    files = (index("a", 0, 10), index("b", 10, 20), index("c", 31, 40))
+    ledger.append(1, commit(1).model_copy(update={"ids": files}))
+    ledger.append(
+        2, commit(2).model_copy(update={"removed_ids": (removed,), "ids": (index("d", 15, 30),)})
+    )
+    state = ledger.read_state()
+    assert {file.path: file.without for file in state.ids} == {
+        "a": (),
+        "b": ("removed",),
+        "c": (),
+        "d": (),
+    }
+    assert state.retired == {}
+    merge = IdMerge(file=index("e", 0, 20), replaces=("a", "b"))
+    ledger.append(3, commit(3).model_copy(update={"merges": (merge,)}))
+    assert ledger.read_state().retired.keys() == {"a", "b", "removed"}
+
+
 def test_index_files_that_were_merged_are_retired_and_later_deleted(ledger: Ledger) -> None:
     for number in (1, 2):
         ledger.append(number, commit(number))

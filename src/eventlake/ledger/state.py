@@ -36,7 +36,7 @@ class State(FrozenModel):
     tables: dict[str, TableSchema] = Field(default_factory=dict)
     ids: tuple[IdFile, ...] = ()
     retired: dict[str, str] = Field(default_factory=dict)
-    """Index files that a merged file has replaced, with the run that merged them."""
+    """Index files that are no longer read, with the run that merged them."""
     runs: dict[str, int] = Field(default_factory=dict)
     """The sequence of each recent run."""
     manifests: tuple[Manifest, ...] = ()
@@ -76,11 +76,14 @@ class State(FrozenModel):
 
     def _update_index(self, commit: Commit) -> Self:
         replaced = {path for merge in commit.merges for path in merge.replaces}
-        remaining = tuple(file for file in self.ids if file.path not in replaced)
-        retired = self.retired | dict.fromkeys(sorted(replaced), commit.run_id)
+        remaining = _leave_out(commit.removed_ids, self.ids)
+        remaining = tuple(file for file in remaining if file.path not in replaced)
+        ids = (*remaining, *(merge.file for merge in commit.merges), *commit.ids)
+        unused = replaced | (_removed_id_files(self.ids) - _removed_id_files(ids))
+        retired = self.retired | dict.fromkeys(sorted(unused), commit.run_id)
         return self.model_copy(
             update={
-                "ids": (*remaining, *(merge.file for merge in commit.merges), *commit.ids),
+                "ids": ids,
                 "retired": {p: run for p, run in retired.items() if p not in commit.deletes},
             }
         )
@@ -88,6 +91,22 @@ class State(FrozenModel):
     def has_loaded(self, one: Input) -> bool:
         """Whether an input, or the file that it is a copy of, was loaded."""
         return any(digest in self.inputs for digest in digests(one))
+
+
+def _removed_id_files(files: Iterable[IdFile]) -> set[str]:
+    return {path for file in files for path in file.without}
+
+
+def _leave_out(removed: tuple[IdFile, ...], files: tuple[IdFile, ...]) -> tuple[IdFile, ...]:
+    """The index files without the removed ids; those of other times stay as they are."""
+    for ids in removed:
+        files = tuple(
+            file.model_copy(update={"without": (*file.without, ids.path)})
+            if file.first <= ids.last and ids.first <= file.last
+            else file
+            for file in files
+        )
+    return files
 
 
 def _keep_recent(runs: dict[str, int]) -> dict[str, int]:

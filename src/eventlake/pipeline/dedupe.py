@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventlake.errors import Damaged, InvalidSettings
-from eventlake.kernels.dedupe import DAY_MICROS, Ids, find_duplicates
+from eventlake.kernels.dedupe import DAY_MICROS, Ids, find_duplicates, match_earlier
 from eventlake.model.commit import IdFile
 from eventlake.pipeline.chunks import ID_ROW, ChunkMeta, IdPart, assign_buckets
 from eventlake.stores import Range, Store
@@ -78,17 +78,29 @@ def _read_index(job: DedupeJob, bucket: int, run: Ids, window: int) -> Iterator[
     first, last = int(run.received.min()) - window, int(run.received.max()) + window
     for file in job.index:
         if file.last >= first and file.first <= last:
-            ids = _read_index_file(job, file.path, bucket)
+            ids = read_index_file(job.store, file, bucket, job.buckets)
             yield ids.at(assign_buckets(ids.high, job.buckets) == bucket)
 
 
-def _read_index_file(job: DedupeJob, path: str, bucket: int) -> Ids:
+def read_index_file(store: Store, file: IdFile, bucket: int = 0, buckets: int = 1) -> Ids:
+    """Read the ids of an index file, without those that were removed from the lake since.
+
+    Reads the row groups that overlap the bucket. Raises `Damaged` if a file is missing.
+    """
+    ids = _read_existing(store, file.path, bucket, buckets)
+    for path in file.without:
+        removed = _read_existing(store, path, bucket, buckets)
+        ids = ids.at(~match_earlier(ids, removed, window=0))
+    return ids
+
+
+def _read_existing(store: Store, path: str, bucket: int, buckets: int) -> Ids:
     try:
-        return read_ids(job.store, path, bucket, job.buckets)
+        return read_ids(store, path, bucket, buckets)
     except InvalidSettings:
-        if job.store.exists(path):
+        if store.exists(path):
             raise
-        raise Damaged(f"{job.store.root}/{path} is missing: {RESTORE}") from None
+        raise Damaged(f"{store.root}/{path} is missing: {RESTORE}") from None
 
 
 def read_ids(store: Store, path: str, bucket: int = 0, buckets: int = 1) -> Ids:

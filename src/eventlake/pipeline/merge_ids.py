@@ -9,7 +9,7 @@ import numpy as np
 from eventlake.kernels.dedupe import DAY_MICROS, Ids
 from eventlake.model.commit import IdFile, IdMerge
 from eventlake.model.layout import ids_path
-from eventlake.pipeline.dedupe import read_ids, write_ids
+from eventlake.pipeline.dedupe import read_index_file, write_ids
 from eventlake.stores import Store
 
 MERGE_FILES = 8
@@ -55,15 +55,15 @@ FIRST_MERGED = 900_000
 
 
 def _merge(store: Store, staged: str, path: str, group: Sequence[IdFile]) -> IdMerge:
-    parts = [read_ids(store, file.path) for file in group]
+    parts = [read_index_file(store, file) for file in group]
     ids = Ids(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     write_ids(store, staged, ids)
     store.fsync(staged)
     file = IdFile(
         path=path,
         rows=len(ids.high),
-        first=min(one.first for one in group),
-        last=max(one.last for one in group),
+        first=int(ids.received.min()) if len(ids.high) else group[0].first,
+        last=int(ids.received.max()) if len(ids.high) else group[0].last,
         staged=staged,
     )
     return IdMerge(file=file, replaces=tuple(one.path for one in group))

@@ -30,7 +30,7 @@ from eventlake.lake import Lake
 from eventlake.lakes import open_parts
 from eventlake.ledger import Ledger, Stage
 from eventlake.model.catalog import CatalogTable
-from eventlake.model.commit import Commit, Counts, DataFile, IdFile, Input, TableCommit
+from eventlake.model.commit import Commit, CommitKind, Counts, DataFile, IdFile, Input, TableCommit
 from eventlake.model.lake import LakeSettings
 from eventlake.model.layout import (
     DATA,
@@ -213,6 +213,7 @@ def _adopt_tables(adoption: Adoption) -> AdoptionResult:
         commit = Commit(
             run_id=run_id,
             settings=adoption.settings,
+            kind=CommitKind.ADOPT,
             inputs=logs,
             counts=Counts(),
             tables=tuple(
