@@ -33,12 +33,7 @@ from eventlake.errors import (
 SESSION_NAME = "eventlake"
 MIN_VALIDITY = timedelta(minutes=10)
 """Credentials are refreshed when they expire within ten minutes."""
-RETRIES = Config(
-    retries={"mode": "standard", "max_attempts": 8},
-    connect_timeout=10,
-    read_timeout=60,
-    max_pool_connections=16,  # the number of tables that are registered at a time
-)
+DEFAULT_ATTEMPTS = 8
 
 _lock = threading.Lock()
 
@@ -52,6 +47,8 @@ class Access:
     external_id: str = ""
     profile: str = ""
     credentials_file: str = ""
+    max_attempts: int = 0
+    """How often a request is tried; 0 for the default."""
 
     def client(self, service: str) -> Any:
         """A client of a service, created once per process."""
@@ -62,7 +59,7 @@ class Access:
         """A function that returns valid credentials; raises InvalidSettings if there are none."""
         with _lock, aws_errors("find credentials"):
             if self.role_arn:
-                return partial(_role_credential, self, _create_client(_session(self), "sts"))
+                return partial(_role_credential, self, _create_client(self, _session(self), "sts"))
             if _session(self).get_credentials() is None:
                 raise NoCredentialsError
             return Boto3CredentialProvider(_session(self), ttl=MIN_VALIDITY)
@@ -93,11 +90,17 @@ def _client(access: Access, service: str) -> Any:
     session = _session(access)
     if access.role_arn:
         session = _as_role(access, session)
-    return _create_client(session, service)
+    return _create_client(access, session, service)
 
 
-def _create_client(session: boto3.Session, service: str) -> Any:
-    client = session.client(service, config=RETRIES)
+def _create_client(access: Access, session: boto3.Session, service: str) -> Any:
+    config = Config(
+        retries={"mode": "standard", "max_attempts": access.max_attempts or DEFAULT_ATTEMPTS},
+        connect_timeout=10,
+        read_timeout=60,
+        max_pool_connections=16,  # the number of tables that are registered at a time
+    )
+    client = session.client(service, config=config)
     client.meta.events.register("before-parse", _retry_truncated)
     return client
 
@@ -121,7 +124,7 @@ class _RoleProvider(credentials.CredentialProvider):  # type: ignore[misc]
 
     def __init__(self, access: Access, session: boto3.Session) -> None:
         super().__init__()
-        self._access, self._sts = access, _create_client(session, "sts")
+        self._access, self._sts = access, _create_client(access, session, "sts")
 
     def load(self) -> Any:
         return credentials.DeferredRefreshableCredentials(

@@ -12,7 +12,7 @@ from pyarrow.fs import FileSystem, S3FileSystem
 from eventlake.aws import DENIED, NOT_ACCEPTED, Access
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings, Unavailable
 from eventlake.model.layout import STAGE
-from eventlake.stores.bucket import RETRIES, Bucket
+from eventlake.stores.bucket import DEFAULT_ATTEMPTS, Bucket
 
 ACTIONS = {
     "read": "s3:GetObject",
@@ -45,7 +45,7 @@ class S3(Bucket):
             self.bucket,
             config=self._config(),
             client_options={"allow_http": self.endpoint.startswith("http://")},
-            retry_config=RETRIES,
+            retry_config=self.retry_config(self.access.max_attempts or DEFAULT_ATTEMPTS),
             credential_provider=self.access.credentials(),
         )
 
