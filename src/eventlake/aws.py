@@ -10,7 +10,7 @@ from typing import Any
 
 import boto3
 import botocore.session
-from botocore import credentials
+from botocore import credentials, xform_name
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
@@ -19,7 +19,6 @@ from botocore.exceptions import (
     PartialCredentialsError,
     ProfileNotFound,
 )
-from obstore.auth.boto3 import Boto3CredentialProvider
 
 from eventlake.errors import (
     EventLakeError,
@@ -29,6 +28,18 @@ from eventlake.errors import (
     LimitExceeded,
     Unavailable,
 )
+
+__all__ = [
+    "DENIED",
+    "MIN_VALIDITY",
+    "NOT_ACCEPTED",
+    "Access",
+    "ClientError",
+    "assume_role",
+    "aws_errors",
+    "error_code",
+    "xform_name",
+]
 
 SESSION_NAME = "eventlake"
 MIN_VALIDITY = timedelta(minutes=10)
@@ -55,14 +66,17 @@ class Access:
         with _lock:
             return _client(self, service)
 
-    def credentials(self) -> Callable[[], Any]:
-        """A function that returns valid credentials; raises InvalidSettings if there are none."""
+    def session(self) -> boto3.Session:
+        """A session with the caller's credentials; raises InvalidSettings if there are none."""
         with _lock, aws_errors("find credentials"):
-            if self.role_arn:
-                return partial(_role_credential, self, _create_client(self, _session(self), "sts"))
             if _session(self).get_credentials() is None:
                 raise NoCredentialsError
-            return Boto3CredentialProvider(_session(self), ttl=MIN_VALIDITY)
+            return _session(self)
+
+    def role_credentials(self) -> Callable[[], Any]:
+        """A function that returns new credentials of the role."""
+        with _lock, aws_errors("find credentials"):
+            return partial(_role_credential, self, _create_client(self, _session(self), "sts"))
 
     def check(self) -> str:
         """The ARN of the caller, after the role is assumed."""
