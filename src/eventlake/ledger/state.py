@@ -12,8 +12,6 @@ from eventlake.model.schema import TableSchema
 from eventlake.model.settings import SourceSettings
 from eventlake.model.values import FrozenModel
 
-RECENT_RUNS = 200
-"""Runs whose sequence is in the state; those of older runs are in the manifests."""
 DIGEST_BYTES = 12
 """Long enough that digests of a lake's inputs do not collide."""
 
@@ -55,8 +53,11 @@ class State(FrozenModel):
         starts = range(0, len(packed), DIGEST_BYTES)
         return frozenset(packed[start : start + DIGEST_BYTES] for start in starts)
 
-    def apply_commits(self, commits: Iterable[tuple[int, Commit]]) -> Self:
-        """Return the state after further commits, given in order with their sequences."""
+    def apply_commits(self, commits: Iterable[tuple[int, Commit]], recent_runs: int) -> Self:
+        """Return the state after further commits, given in order with their sequences.
+
+        It has the sequences of the last `recent_runs` runs; those of older runs are in manifests.
+        """
         state, inputs, tables = self, set(self.inputs), dict(self.tables)
         for sequence, commit in commits:
             inputs.update(digest for one in commit.inputs for digest in digests(one))
@@ -69,7 +70,7 @@ class State(FrozenModel):
                 update={
                     "sequence": sequence,
                     "settings": commit.settings,
-                    "runs": _keep_recent({**state.runs, commit.run_id: sequence}),
+                    "runs": _keep_last({**state.runs, commit.run_id: sequence}, recent_runs),
                 }
             )
         return state.model_copy(update={"inputs": frozenset(inputs), "tables": tables})
@@ -109,8 +110,8 @@ def _leave_out(removed: tuple[IdFile, ...], files: tuple[IdFile, ...]) -> tuple[
     return files
 
 
-def _keep_recent(runs: dict[str, int]) -> dict[str, int]:
-    return dict(sorted(runs.items(), key=lambda item: item[1])[-RECENT_RUNS:])
+def _keep_last(runs: dict[str, int], count: int) -> dict[str, int]:
+    return dict(sorted(runs.items(), key=lambda item: item[1])[-count:])
 
 
 def digests(one: Input) -> list[bytes]:

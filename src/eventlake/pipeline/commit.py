@@ -12,7 +12,7 @@ from eventlake.model.claims import names_of
 from eventlake.model.commit import Commit, IdFile, IdMerge, TableCommit
 from eventlake.model.schema import budget_used
 from eventlake.model.settings import FIXED
-from eventlake.pipeline.dedupe import read_ids
+from eventlake.pipeline.id_files import read_ids
 from eventlake.stores import Store
 
 

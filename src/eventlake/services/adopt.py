@@ -47,8 +47,8 @@ from eventlake.model.settings import SourceSettings, source_settings
 from eventlake.model.types import Type
 from eventlake.model.values import FrozenModel
 from eventlake.pipeline.commit import append_commit
-from eventlake.pipeline.dedupe import write_ids
 from eventlake.pipeline.finish import clean_up, finish_commit
+from eventlake.pipeline.id_files import write_ids
 from eventlake.ports import NoProgress
 from eventlake.stores import Store
 

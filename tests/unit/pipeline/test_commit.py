@@ -16,7 +16,7 @@ from eventlake.model.schema import Column, new_table
 from eventlake.model.settings import source_settings
 from eventlake.model.types import Type
 from eventlake.pipeline.commit import append_commit, check_conflict, rebase
-from eventlake.pipeline.dedupe import write_ids
+from eventlake.pipeline.id_files import write_ids
 from eventlake.stores import Disk
 
 SETTINGS = source_settings(source="web")

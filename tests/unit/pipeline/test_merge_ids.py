@@ -6,8 +6,9 @@ import numpy as np
 
 from eventlake.kernels.dedupe import Ids, Ints, hash_ids
 from eventlake.model.commit import IdFile
-from eventlake.pipeline.dedupe import read_ids, read_index_file, write_ids
-from eventlake.pipeline.merge_ids import MAX_MERGED_ROWS, MERGE_FILES, WEEK, merge_ids, plan_merges
+from eventlake.pipeline.id_files import read_ids, read_index_file, write_ids
+from eventlake.pipeline.merge_ids import merge_ids
+from eventlake.pipeline.plan import MAX_MERGED_ROWS, MERGE_FILES, WEEK, plan_merges
 from eventlake.stores import Disk
 
 
