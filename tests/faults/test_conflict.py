@@ -26,6 +26,7 @@ from eventlake.ports import Progress
 from eventlake.services.load import LoadResult
 from eventlake.stores import Disk, Store
 from tests import lakes, processes
+from tests.catalogs import add_partitions, register
 from tests.processes import Meet
 
 NAMES = ("one", "two")
@@ -469,12 +470,12 @@ def test_two_runs_register_one_table_at_once(tmp_path: Path) -> None:
         database="web", name="t", source="web", location="t", columns=standard,
         partition_columns=("day",),
     )  # fmt: skip
-    FilesCatalog(Disk(str(tmp_path))).create(table)
+    register(FilesCatalog(Disk(str(tmp_path))), table)
 
-    def register(day: str) -> None:
-        FilesCatalog(Slow(str(tmp_path))).add_partitions(table, [{"day": day}])
+    def add_day(day: str) -> None:
+        add_partitions(FilesCatalog(Slow(str(tmp_path))), table, [{"day": day}])
 
-    threads = [threading.Thread(target=register, args=(day,)) for day in ("01", "02")]
+    threads = [threading.Thread(target=add_day, args=(day,)) for day in ("01", "02")]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -10,7 +10,7 @@ from eventlake.model import report
 from eventlake.model.commit import Commit, TableChange, TableCommit, Transaction
 from eventlake.model.layout import report_path, table_path
 from eventlake.model.report import Problems, now, report_lines, to_lines
-from eventlake.pipeline.parallel import TableWork, run_per_table
+from eventlake.parallel import TableWork, run_per_table
 from eventlake.pipeline.register import register
 from eventlake.ports import Progress
 
@@ -48,7 +48,7 @@ def publish(
         change = _table_change(commit, table, removed)
         if change.adds or change.removes or change.new_columns:
             work.append((table.table.name, partial(lake.format.publish, change, transaction)))
-    run_per_table("publish", work, problems, progress)
+    problems.add(run_per_table("publish", work, progress))
 
 
 def _publish_index_and_quarantine(lake: Lake, commit: Commit) -> None:

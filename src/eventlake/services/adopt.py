@@ -166,7 +166,7 @@ def _check_tables(store: Store, settings: SourceSettings, tables: Iterable[Catal
         expected = table_path(settings.folder, table.name)
         if table.location != expected:
             raise InvalidSettings(
-                f"{table.database}.{table.name} is at {store.uri(table.location)}, and must be at "
+                f"{table.full_name} is at {store.uri(table.location)}, and must be at "
                 f"{store.uri(expected)}"
             )
 

@@ -16,7 +16,7 @@ from eventlake.model.layout import LOGS, STAGE
 from eventlake.model.schema import Column
 from eventlake.model.types import Type
 from eventlake.model.values import FrozenModel
-from eventlake.ports import Catalog
+from eventlake.ports import Catalog, NoProgress
 from eventlake.runners.java import check_java
 from eventlake.stores import Disk, Store
 
@@ -154,11 +154,13 @@ class Probe:
         )
 
     def try_catalog(self) -> None:
-        if self.attempt(f"database {report.DATABASE}", self._database) and self.attempt(
-            "create a table", self._create
-        ):
-            self.attempt("add a column", self._add_column)
-            self.attempt("add a partition", self._add_partition)
+        table, more = self.table, [Column(name="name", type=Type.STRING)]
+        if self.attempt("create a table", partial(self._ensure, table)):
+            self.attempt("add a column", partial(self._ensure, table.with_columns(more)))
+            partition = {"day": "2026-11-01"}
+            self.attempt(
+                "add a partition", partial(self._ensure, table.with_partitions([partition]))
+            )
             self.attempt("drop a table", self._drop)
 
     def try_cluster(self) -> None:
@@ -167,21 +169,10 @@ class Probe:
             if not self.attempt(name, operation):
                 return
 
-    def _database(self) -> str:
-        self.catalog.database(report.DATABASE)
-        return "exists"
-
-    def _create(self) -> str:
-        self.catalog.create(self.table)
-        return "created"
-
-    def _add_column(self) -> str:
-        self.catalog.add_columns(self.table, [Column(name="name", type=Type.STRING)])
-        return "added"
-
-    def _add_partition(self) -> str:
-        self.catalog.add_partitions(self.table, [{"day": "2026-11-01"}])
-        return "added"
+    def _ensure(self, table: CatalogTable) -> str:
+        for problem in self.catalog.ensure([table], NoProgress()).values():
+            raise problem
+        return f"registered in {table.database}"
 
     def _drop(self) -> str:
         self.catalog.drop(self.table)
