@@ -10,7 +10,7 @@ import pytest
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings, LimitExceeded
 from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
-from eventlake.model.layout import DatePartition, report_path, run_day, table_path
+from eventlake.model.layout import DEFAULT_LAYOUT, DatePartition, run_day
 from eventlake.model.schema import Column
 from eventlake.model.types import Type
 from tests.aws.glue import Body, Glue, refusal
@@ -25,7 +25,7 @@ ORDERS = CatalogTable(
     database="web",
     name="orders",
     source="web",
-    location=table_path("a1b2", "orders"),
+    location=DEFAULT_LAYOUT.table_path("a1b2", "orders"),
     columns=(ID, WHEN),
     partition_columns=("day", "hr"),
     partitions=(SEVEN,),
@@ -150,8 +150,12 @@ def test_the_reports_are_a_table_that_engines_read(glue: Glue) -> None:
     assert {"partitions", "new_columns"} <= {n for n, kind in columns(table) if kind == "string"}
     assert [key["Name"] for key in table["PartitionKeys"]] == ["source_id", "day"]
     assert first["Values"] == ["a1b2", "2026-11-01"]
-    assert f"{ROOT}/{report_path('a1b2', run)}".startswith(first["StorageDescriptor"]["Location"])
-    assert f"{ROOT}/{report_path('ios', run)}".startswith(second["StorageDescriptor"]["Location"])
+    assert f"{ROOT}/{DEFAULT_LAYOUT.report_path('a1b2', run)}".startswith(
+        first["StorageDescriptor"]["Location"]
+    )
+    assert f"{ROOT}/{DEFAULT_LAYOUT.report_path('ios', run)}".startswith(
+        second["StorageDescriptor"]["Location"]
+    )
     found = catalog.table(report.DATABASE, report.TABLE)
     assert found == reports.with_partitions([{"source_id": "c3d4", "day": run_day(run)}])
 
@@ -403,7 +407,7 @@ def test_tables_elsewhere_are_none_of_ours(glue: Glue, storage: Body) -> None:
 
 
 def test_another_sources_table_is_not_written_to(orders: Glue) -> None:
-    other = ORDERS.model_copy(update={"location": table_path("other", "orders")})
+    other = ORDERS.model_copy(update={"location": DEFAULT_LAYOUT.table_path("other", "orders")})
     with pytest.raises(InvalidSettings, match="set another database or a table_prefix"):
         register(orders.catalog(), other)
 

@@ -16,6 +16,7 @@ import pytest
 from eventlake.cli.main import main
 from eventlake.errors import Damaged
 from eventlake.ledger import Ledger, commits
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.services.read import open_lake
 from eventlake.services.repair import repair
 from eventlake.stores import Disk
@@ -54,7 +55,7 @@ def lake(tmp_path: Path, logs: list[Path]) -> Path:
 def folded(lake: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same, with a snapshot of all three commits."""
     monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 3)
-    Ledger(Disk(str(lake)), "web").snapshot_if_due(3)
+    Ledger(Disk(str(lake)), DEFAULT_LAYOUT, "web").snapshot_if_due(3)
     assert (lake / LEDGER / "snapshots/000000000003.json").exists()
     return lake
 

@@ -19,7 +19,7 @@ from eventlake.ledger.files import (
 )
 from eventlake.ledger.state import State
 from eventlake.model.commit import Commit
-from eventlake.model.layout import LEDGER
+from eventlake.model.layout import Layout
 from eventlake.model.settings import SourceSettings
 from eventlake.stores import Store
 from eventlake.stores.damage import read_value
@@ -42,11 +42,12 @@ class Ledger:
     """The commits of one source in one lake."""
 
     store: Store
+    layout: Layout
     folder: str
 
     @property
     def path(self) -> str:
-        return f"{LEDGER}/{self.folder}"
+        return self.layout.ledger_path(self.folder)
 
     # Commits
 

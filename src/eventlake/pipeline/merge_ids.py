@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from eventlake.kernels.dedupe import DAY_MICROS, Ids
+from eventlake.ledger import Ledger
 from eventlake.model.commit import IdFile, IdMerge
-from eventlake.model.layout import ids_path
 from eventlake.pipeline.dedupe import read_ids, write_ids
 from eventlake.stores import Store
 
@@ -40,13 +40,13 @@ def _size_class(rows: int) -> int:
 
 
 def merge_ids(
-    store: Store, stage: str, folder: str, run_id: str, groups: Sequence[Sequence[IdFile]]
+    ledger: Ledger, stage: str, run_id: str, groups: Sequence[Sequence[IdFile]]
 ) -> tuple[IdMerge, ...]:
     """Merge each group into one file in the stage; the merges name its final path."""
     return tuple(
-        _merge(store, f"{stage}/kept/merged-{uuid.uuid4().hex}.parquet", path, group)
-        for number, group in enumerate(groups)
-        if (path := ids_path(folder, run_id, FIRST_MERGED + number))
+        _merge(ledger.store, f"{stage}/kept/merged-{uuid.uuid4().hex}.parquet", path, group)
+        for number, group in enumerate(groups, FIRST_MERGED)
+        if (path := ledger.layout.ids_path(ledger.folder, run_id, number))
     )
 
 

@@ -8,7 +8,7 @@ from eventlake.ledger import Ledger
 from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.commit import Commit
-from eventlake.model.layout import REPORTS, run_day, table_path
+from eventlake.model.layout import run_day
 from eventlake.model.naming import catalog_name
 from eventlake.model.report import Problems
 from eventlake.model.schema import Column, TableSchema
@@ -23,14 +23,14 @@ def register(lake: Lake, commit: Commit, problems: Problems, progress: Progress)
 
     Errors are added to `problems` by table. Returns messages for the user that need no retry.
     """
-    ledger = Ledger(lake.store, commit.settings.folder)
+    ledger = lake.ledger(commit.settings.folder)
     if commit.renamed:
         schemas = ledger.read_state().tables.values()
         tables = complete_tables(lake, ledger, commit.settings, schemas)
     else:
         tables = _changed_tables(lake, commit)
     tables = {name: table for name, table in tables.items() if name not in problems}
-    reports = reports_table(commit.settings, run_day(commit.run_id))
+    reports = reports_table(lake, commit.settings, run_day(commit.run_id))
     errors = dict(lake.catalog.ensure([*tables.values(), reports], progress))
     missing = [
         one.table
@@ -87,20 +87,20 @@ def catalog_table(
         database=settings.database,
         name=catalog_name(schema.name, settings.table_prefix),
         source=settings.source,
-        location=table_path(settings.folder, schema.name),
+        location=lake.layout.table_path(settings.folder, schema.name),
         columns=schema.columns,
         partition_columns=settings.date_partition.columns,
         partitions=tuple(map(dict, unique)) if lake.format.needs_partitions else (),
     )
 
 
-def reports_table(settings: SourceSettings, *days: str) -> CatalogTable:
+def reports_table(lake: Lake, settings: SourceSettings, *days: str) -> CatalogTable:
     """Build the catalog entry of the sync reports with a source's partitions of these days."""
     return CatalogTable(
         database=report.DATABASE,
         name=report.TABLE,
         source=settings.folder,
-        location=REPORTS,
+        location=lake.layout.reports,
         columns=tuple(Column(name=name, type=kind) for name, kind in report.COLUMNS.items()),
         partition_columns=report.PARTITIONS,
         partitions=tuple({"source_id": settings.source_id, "day": day} for day in days),

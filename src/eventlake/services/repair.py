@@ -7,10 +7,9 @@ from eventlake.claims import rebuild_claims
 from eventlake.errors import Damaged, EventLakeError
 from eventlake.lake import Lake
 from eventlake.lakes import open_parts
-from eventlake.ledger import Ledger, list_source_folders
+from eventlake.ledger import Ledger, list_ledgers
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.lake import LakeSettings
-from eventlake.model.layout import DATA, REPORTS
 from eventlake.model.settings import SourceSettings
 from eventlake.model.values import FrozenModel
 from eventlake.pipeline.plan import recover
@@ -33,8 +32,9 @@ class RepairResult(FrozenModel):
 def repair(lake: str | Path | LakeSettings) -> list[RepairResult]:
     """Finish crashed runs, then correct snapshots, claims and catalog entries of every source."""
     parts = open_parts(lake)
-    ledgers = [Ledger(parts.store, folder) for folder in list_source_folders(parts.store)]
-    rebuild_claims(parts.store, (one for ledger in ledgers for one in _settings_history(ledger)))
+    ledgers = list_ledgers(parts.store, parts.layout)
+    history = (settings for ledger in ledgers for settings in _settings_history(ledger))
+    rebuild_claims(parts.store, parts.layout, history)
     return [_repair_source(parts, ledger) for ledger in ledgers]
 
 
@@ -98,8 +98,9 @@ def _drop_unknown(
 
     Yields their names; entries with files are added to `problems`.
     """
+    own = f"{lake.layout.source_path(ledger.folder)}/"
     for table in lake.catalog.tables(database):
-        if not table.location.startswith(f"{DATA}/{ledger.folder}/") or table.location in known:
+        if not table.location.startswith(own) or table.location in known:
             continue
         if next(iter(lake.store.objects(table.location)), None):
             problems.append(
@@ -113,8 +114,8 @@ def _drop_unknown(
 
 def _register_reports(lake: Lake, settings: SourceSettings, problems: list[str]) -> None:
     """Register all partitions of the source's reports; errors are added to `problems`."""
-    objects = lake.store.objects(REPORTS)
-    paths = [one.path for one in objects if f"/source={settings.folder}/" in one.path]
-    days = sorted({path.removeprefix(f"{REPORTS}/day=")[:10] for path in paths})
-    errors = lake.catalog.ensure([reports_table(settings, *days)], NoProgress())
+    paths = (one.path for one in lake.store.objects(lake.layout.reports))
+    parsed = filter(None, map(lake.layout.parse_report_path, paths))
+    days = sorted({day for day, folder in parsed if folder == settings.folder})
+    errors = lake.catalog.ensure([reports_table(lake, settings, *days)], NoProgress())
     problems += map(str, errors.values())

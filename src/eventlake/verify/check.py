@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from eventlake.model.layout import Layout
 from eventlake.verify.files import LakeFiles
 from eventlake.verify.ledger import Commit
 
@@ -42,6 +43,10 @@ class Check:
 
     def __post_init__(self) -> None:
         self.db.execute(_SCHEMA)
+
+    @property
+    def layout(self) -> Layout:
+        return self.files.layout
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSystem
 
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings, Unavailable
+from eventlake.model.layout import DEFAULT_LAYOUT, Layout
 
 MAX_READS = 16
 """Small objects that are read at the same time."""
@@ -42,10 +43,11 @@ _ERROR_NAME = re.compile(r"(?:AWS Error|HTTP status|ExceptionName:) (\w+)")
 
 @dataclass(frozen=True)
 class LakeFiles:
-    """A lake's filesystem, and the prefix of all paths in it: a folder or a bucket."""
+    """A lake's filesystem, the prefix of all paths in it (a folder or a bucket), and its layout."""
 
     filesystem: FileSystem
     root: str
+    layout: Layout = DEFAULT_LAYOUT
 
     @property
     def _in_s3(self) -> bool:
