@@ -28,7 +28,7 @@ from eventlake.query import QueryTable, run_query, run_spark_query, select_menti
 from eventlake.reports import read_reports, report_files
 from eventlake.runners.local import LocalSpark
 from eventlake.stores.damage import reading_parquet
-from eventlake.verify import LakeFiles, Registration, Verification, verify
+from eventlake.verify import LakeFiles, Prefixes, Registration, Verification, verify
 
 
 class TableInfo(FrozenModel):
@@ -183,7 +183,9 @@ class Lake:
 
     def verify(self, source: str, progress: Callable[[str], None] | None = None) -> Verification:
         """Compare archive with tables and ledger with catalog, by a second implementation."""
-        place = LakeFiles(*self.parts.store.filesystem(), self.parts.layout)
+        layout = self.parts.layout
+        prefixes = Prefixes(layout.data, layout.quarantine, layout.ledger, layout.sources)
+        place = LakeFiles(*self.parts.store.filesystem(), prefixes)
         return verify(place, source, progress, self._registration)
 
     def _registration(self, database: str, name: str) -> Registration | None:

@@ -37,7 +37,7 @@ def check_catalog(check: Check, find: Find) -> None:
 
 
 def _check_table(check: Check, table: str, name: str, registered: Registration) -> None:
-    location = check.layout.table_path(check.folder, table)
+    location = f"{check.prefixes.data}/{check.folder}/segment_type={table}"
     if registered.location.rstrip("/") != location:
         check.problems.append(
             f"{name} is in the catalog with the location {registered.location}, not {location}: "
@@ -63,7 +63,7 @@ def _check_table(check: Check, table: str, name: str, registered: Registration) 
 
 def check_sources(check: Check) -> None:
     """Report names of the source that are missing in the lake's list of sources."""
-    path = check.layout.sources
+    path = check.prefixes.sources
     if not check.files.has(path):
         check.problems.append(f"{path} is gone: {_REPAIR}")
         return

@@ -8,8 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eventlake.model.layout import Layout
-from eventlake.verify.files import LakeFiles
+from eventlake.verify.files import LakeFiles, Prefixes
 from eventlake.verify.ledger import Commit
 
 MAX_EXAMPLES = 20
@@ -45,8 +44,8 @@ class Check:
         self.db.execute(_SCHEMA)
 
     @property
-    def layout(self) -> Layout:
-        return self.files.layout
+    def prefixes(self) -> Prefixes:
+        return self.files.prefixes
 
     @property
     def settings(self) -> dict[str, Any]:

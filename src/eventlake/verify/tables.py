@@ -15,10 +15,10 @@ _COUNTS = (
 
 def read_tables(check: Check) -> None:
     """Fill the tables `stored` and `file`, and report missing, extra and changed files."""
-    data = check.layout.table_path(check.folder, "")
+    data = f"{check.prefixes.data}/{check.folder}/segment_type="
     sizes = {
         path: size
-        for path, size in check.files.files(check.layout.source_path(check.folder)).items()
+        for path, size in check.files.files(data.rpartition("/")[0]).items()
         if path.startswith(data) and path.endswith(".parquet")
     }
     paths = list(sizes)
