@@ -55,6 +55,9 @@ class InlineRunner:
     def range(self, start: int, end: int, step: int, partitions: int) -> "Frame":
         return Frame(end)
 
+    def stop(self) -> None:
+        """Nothing goes on after an exception."""
+
 
 @dataclass
 class Frame:
@@ -83,7 +86,7 @@ def load(
 ) -> LoadResult:
     """Run `services.load.load`, by default without Spark."""
     return eventlake.services.load.load(
-        paths, lake=lake, settings=settings, progress=progress, spark=runner(master), **options
+        paths, lake=lake, settings=settings, progress=progress, where=runner(master), **options
     )
 
 

@@ -7,16 +7,15 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import redirect_stderr
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import IO, Any
-from unittest.mock import patch
 
 import eventlake.job
 import eventlake.services.load
-from eventlake.job import CancellationCheck
 from eventlake.ledger import lease_path
 from eventlake.model.lake import AwsSettings
 from eventlake.model.settings import SourceSettings
@@ -122,20 +121,8 @@ def run_step(
 
 def _job(arguments: list[str], env: dict[str, str], told: Path, watch: Progress) -> None:
     os.environ.update(env)
-    own = CancellationCheck.step
-
-    def step(self: CancellationCheck, stage: str, done: int, total: int, rows: int) -> None:
-        if stage != self.stage:
-            watch.step(stage, done, total, rows)
-        own(self, stage, done, total, rows)
-
-    with (
-        patch.object(eventlake.job, "SubmittedSpark", lakes.InlineRunner),
-        patch.object(CancellationCheck, "step", step),
-        told.open("w") as words,
-        patch("sys.stderr", words),
-    ):
-        code = eventlake.job.main(arguments)
+    with told.open("w") as words, redirect_stderr(words):
+        code = eventlake.job.main(arguments, lakes.InlineRunner(), watch)
     sys.exit(code)
 
 

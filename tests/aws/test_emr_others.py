@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-import eventlake.pipeline.submit
 import eventlake.services.load
 from eventlake.errors import InsufficientPermissions, Internal, InvalidSettings
 from eventlake.model.lake import AwsSettings
 from eventlake.runners import package
+from eventlake.runners.emr import EmrRunner
+from eventlake.runners.serverless import EmrServerlessRunner
 from eventlake.services.load import LoadResult
 from tests import lakes, processes
 from tests.aws.answers import Answer, refusal
@@ -38,7 +39,8 @@ ROLE = f"arn:aws:iam::{ACCOUNT}:role/runs"
 def loads(
     aws: Aws, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator["Loads"]:
-    monkeypatch.setattr(eventlake.pipeline.submit, "POLL_SECONDS", 0.1)
+    for runner in (EmrRunner, EmrServerlessRunner):
+        monkeypatch.setattr(runner, "poll_seconds", 0.1)
     monkeypatch.setattr(package, "write_environment", write_little)
     lakes.small_sample(tmp_path / "raw")
     with ThreadPoolExecutor(1) as pool:

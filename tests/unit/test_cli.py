@@ -289,7 +289,7 @@ def test_load_passes_on_what_was_asked(run: Run, api: FakeApi, tmp_path: Path) -
             skip_events=("A", "B"),
             max_columns=9,
         ),
-        "master": "local[1]",
+        "where": "local[1]",
         "keep_raw": True,
         "suppressed": ["  u2 ", "u1"],
         "temporary_cluster": True,
