@@ -4,19 +4,19 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import eventlake.cli.main
 import eventlake.services.load
+from eventlake.cli.main import main
+from eventlake.lake import Lake
 from eventlake.model.lake import AwsSettings
 from eventlake.model.settings import SourceSettings
 from eventlake.ports import NoProgress, Progress, SparkProvider
@@ -54,6 +54,9 @@ class InlineRunner:
     def range(self, start: int, end: int, step: int, partitions: int) -> "Frame":
         return Frame(end)
 
+    def stop(self) -> None:
+        """Nothing goes on after an exception."""
+
 
 @dataclass
 class Frame:
@@ -72,7 +75,7 @@ class Frame:
 
 def load(
     paths: Sequence[str | Path],
-    lake: Place,
+    lake: Place | Lake,
     progress: Progress | None = None,
     *,
     runner: Callable[[str], SparkProvider] = InlineRunner,
@@ -82,8 +85,32 @@ def load(
 ) -> LoadResult:
     """Run `services.load.load`, by default without Spark."""
     return eventlake.services.load.load(
-        paths, lake=lake, settings=settings, progress=progress, spark=runner(master), **options
+        paths, lake=lake, settings=settings, progress=progress, where=runner(master), **options
     )
+
+
+def sync(lake: Place, source: str = SOURCE, **options: Any) -> LoadResult:
+    """Run `services.load.sync` without Spark."""
+    return eventlake.services.load.sync(source, lake=lake, where=InlineRunner(), **options)
+
+
+@dataclass(frozen=True)
+class ApiWithoutSpark:
+    """The Python API, with loads and syncs that run without Spark and report to `progress`."""
+
+    progress: Progress | None = None
+
+    def load(self, *given: Any, **options: Any) -> LoadResult:
+        return eventlake.services.load.load(*given, **{**options, **self._changes()})
+
+    def sync(self, *given: Any, **options: Any) -> LoadResult:
+        return eventlake.services.load.sync(*given, **{**options, **self._changes()})
+
+    def _changes(self) -> dict[str, Any]:
+        return {"where": InlineRunner(), **({"progress": self.progress} if self.progress else {})}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(eventlake, name)
 
 
 @dataclass
@@ -111,21 +138,13 @@ def command_without_spark(
 
 
 def _command(arguments: list[str], output: Path, progress: Progress | None) -> None:
-    main = eventlake.cli.main
-
-    @contextmanager
-    def listening(quiet: bool) -> Iterator[Progress]:
-        yield progress or NoProgress()
-
     with (
-        patch.object(main, "show_progress", listening),
-        patch.object(eventlake.services.load, "LocalSpark", InlineRunner),
         output.with_suffix(".out").open("w") as out,
         output.with_suffix(".err").open("w") as err,
-        patch("sys.stdout", out),
-        patch("sys.stderr", err),
+        redirect_stdout(out),
+        redirect_stderr(err),
     ):
-        code = main.main(arguments)
+        code = main(arguments, ApiWithoutSpark(progress or NoProgress()))
     sys.exit(code)
 
 

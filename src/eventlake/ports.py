@@ -1,7 +1,7 @@
-"""Interfaces of the backends: catalog, table format, Spark, cluster jobs and progress."""
+"""Interfaces of the backends: catalog, table format, Spark, jobs and progress."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from eventlake.errors import EventLakeError
 from eventlake.model.catalog import CatalogTable
@@ -63,11 +63,20 @@ class SparkProvider(Protocol):
         """The session, started by the first call."""
 
 
+@runtime_checkable
 class JobRunner(Protocol):
-    """Runs jobs on a cluster."""
+    """Runs jobs on a cluster, or in another process on this machine."""
+
+    @property
+    def poll_seconds(self) -> float:
+        """Seconds to wait between two calls of `state`."""
+
+    @property
+    def reads_local_files(self) -> bool:
+        """Whether jobs can read this machine's files; otherwise inputs must be in the lake."""
 
     def submit(self, name: str, job: str) -> str:
-        """Submit the job stored at the path `job`; return the cluster's id for it."""
+        """Submit the job stored at the path `job`; return the runner's id for it."""
 
     def state(self, handle: str) -> JobState:
         """The current state of a submitted job."""

@@ -7,21 +7,19 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import redirect_stderr
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import IO, Any
-from unittest.mock import patch
 
 import eventlake.job
 import eventlake.services.load
-from eventlake.job import CancellationCheck
 from eventlake.ledger import lease_path
 from eventlake.model.lake import AwsSettings
 from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.settings import SourceSettings
-from eventlake.model.tunables import Tunables
 from eventlake.ports import NoProgress, Progress
 from eventlake.services.load import LoadResult
 from eventlake.stores import Store
@@ -33,7 +31,6 @@ from tests.aws.proxy import Proxy
 from tests.aws.rules import Forward
 
 PATIENCE = 120.0
-IMPATIENT = Tunables(poll_seconds=0.1)
 
 
 @dataclass
@@ -125,20 +122,8 @@ def run_step(
 
 def _job(arguments: list[str], env: dict[str, str], told: Path, watch: Progress) -> None:
     os.environ.update(env)
-    own = CancellationCheck.step
-
-    def step(self: CancellationCheck, stage: str, done: int, total: int, rows: int) -> None:
-        if stage != self.stage:
-            watch.step(stage, done, total, rows)
-        own(self, stage, done, total, rows)
-
-    with (
-        patch.object(eventlake.job, "SubmittedSpark", lakes.InlineRunner),
-        patch.object(CancellationCheck, "step", step),
-        told.open("w") as words,
-        patch("sys.stderr", words),
-    ):
-        code = eventlake.job.main(arguments)
+    with told.open("w") as words, redirect_stderr(words):
+        code = eventlake.job.main(arguments, lakes.InlineRunner(), watch)
     sys.exit(code)
 
 
@@ -164,7 +149,6 @@ class Emr:
             lake=options.pop("lake", self.lake),
             settings=SourceSettings(source=source),
             progress=options.pop("progress", Told(self.told.setdefault(source, []))),
-            tunables=IMPATIENT,
             **options,
         )
 

@@ -13,6 +13,7 @@ from eventlake.lakes import open_store
 from eventlake.ledger import Ledger, is_dead, lease_path, read_lease
 from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.runners import package
+from eventlake.runners.emr import EmrRunner
 from tests import lakes, processes
 from tests.aws.emr import (
     Dies,
@@ -35,6 +36,7 @@ from tests.aws.rules import Denied
 
 @pytest.fixture
 def emr(aws: Aws, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emr]:
+    monkeypatch.setattr(EmrRunner, "poll_seconds", 0.1)
     monkeypatch.setattr(package, "write_environment", write_little)
     lakes.small_sample(tmp_path / "raw")
     steps = Steps()

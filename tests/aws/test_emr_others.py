@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-import eventlake.pipeline.submit
 import eventlake.services.load
 from eventlake.errors import InsufficientPermissions, Internal, InvalidSettings
 from eventlake.model.lake import AwsSettings
 from eventlake.runners import package
+from eventlake.runners.emr import EmrRunner
+from eventlake.runners.serverless import EmrServerlessRunner
 from eventlake.services.load import LoadResult
 from tests import lakes, processes
 from tests.aws.answers import Answer, refusal
 from tests.aws.calls import Call
 from tests.aws.emr import (
-    IMPATIENT,
     Steps,
     Told,
     run_step,
@@ -39,6 +39,8 @@ ROLE = f"arn:aws:iam::{ACCOUNT}:role/runs"
 def loads(
     aws: Aws, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator["Loads"]:
+    for runner in (EmrRunner, EmrServerlessRunner):
+        monkeypatch.setattr(runner, "poll_seconds", 0.1)
     monkeypatch.setattr(package, "write_environment", write_little)
     lakes.small_sample(tmp_path / "raw")
     with ThreadPoolExecutor(1) as pool:
@@ -55,7 +57,7 @@ class Loads:
     pool: ThreadPoolExecutor
 
     def load(self, lake: AwsSettings, **options: Any) -> LoadResult:
-        given = {"lake": lake, "settings": lakes.SETTINGS, "tunables": IMPATIENT, **options}
+        given = {"lake": lake, "settings": lakes.SETTINGS, **options}
         return eventlake.services.load.load([self.folder / "raw"], **given)
 
     def begin(self, lake: AwsSettings, **options: Any) -> "Future[LoadResult]":

@@ -62,14 +62,14 @@ def test_every_acknowledged_event_is_in_the_lake_exactly_once(tmp_path: Path) ->
         assert server.stop() == 0
     assert not spooled(lake)
     assert len(acknowledged) > 100 * ROUNDS
-    result = sync("web", lake=lake, master="local[2]")
+    result = sync("web", lake=lake, where="local[2]")
     assert result.status == "finished"
     rows = open_lake(lake).query("select id, count(*) as n from web.page group by id")
     landed = dict(zip(rows["id"].to_pylist(), rows["n"].to_pylist(), strict=True))
     assert acknowledged - landed.keys() == set()
     assert result.counts.duplicates >= 500
     assert set(landed.values()) == {1}
-    assert sync("web", lake=lake, master="local[2]").status == "nothing"
+    assert sync("web", lake=lake, where="local[2]").status == "nothing"
 
 
 def test_a_kill_between_archive_and_spool_archives_nothing_twice(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def holding(path: Path, content: bytes) -> Iterator[None]:
 Use = Callable[[Path, list[Path]], Any]
 USES: dict[str, Use] = {
     "load": lambda lake, logs: lakes.load(logs, lake),
-    "sync": lambda lake, _: sync(lake),
+    "sync": lambda lake, _: lakes.sync(lake),
     "tables": lambda lake, _: open_lake(lake).tables(),
     "schema": lambda lake, _: open_lake(lake).schema("web.order_done"),
     "query": lambda lake, _: open_lake(lake).query("select count(*) from web.order_done"),
@@ -95,12 +95,6 @@ USES: dict[str, Use] = {
     "verify": lambda lake, _: check(lake),
 }
 every_use = pytest.mark.parametrize("use", USES.values(), ids=USES)
-
-
-def sync(lake: Path) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eventlake.services.load.LocalSpark", lakes.InlineRunner)
-        return lakes.eventlake.services.load.sync("web", lake=lake)
 
 
 def one(lake: Path, pattern: str) -> Path:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
@@ -21,13 +20,13 @@ from eventlake.model.catalog import CatalogTable
 from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.schema import Column
 from eventlake.model.types import Type
-from eventlake.pipeline import recover
 from eventlake.ports import Progress
 from eventlake.services.load import LoadResult
-from eventlake.stores import Disk, Store
+from eventlake.stores import Disk
 from tests import lakes, processes
 from tests.catalogs import add_partitions, register
 from tests.processes import Meet
+from tests.stores import WatchedDisk
 
 NAMES = ("one", "two")
 
@@ -234,18 +233,12 @@ class PublishesLate:
             files = (file for done in commit["tables"] for file in done["adds"])
             self.moves = [*commit["ids"], *files]
 
-    def watched(self, look: Any) -> Any:
-        """A look at the store, after which the files move."""
-
-        def then_move(store: Store, path: str) -> Any:
-            try:
-                return look(store, path)
-            finally:
-                for move in self.moves:
-                    store.publish(move["staged"], move["path"])
-                self.moves = []
-
-        return then_move
+    def move(self, operation: str, path: str) -> None:
+        """Publish the other run's files after a look at the store, whether it found one or not."""
+        if operation in ("find", "open"):
+            moves, self.moves = self.moves, []
+            for move in moves:
+                Disk(str(self.lake)).publish(move["staged"], move["path"])
 
 
 class Stops:
@@ -260,11 +253,8 @@ def test_an_index_that_moves_while_it_is_looked_for_is_found(tmp_path: Path, lak
     one = write(tmp_path / "raw/1.json", event("a"))
     two = write(tmp_path / "raw/2.json", event("b"))
     other = PublishesLate(two, lake)
-    with (
-        patch.object(Store, "exists", other.watched(Store.exists)),
-        patch.object(Disk, "open", other.watched(Disk.open)),
-    ):
-        assert lakes.load([one], lake, other).status == "finished"
+    store = WatchedDisk(str(lake), after=other.move)
+    assert lakes.load([one], store.lake(), other).status == "finished"
 
 
 def test_many_at_once(tmp_path: Path, lake: Path) -> None:
@@ -320,18 +310,16 @@ def test_a_run_that_commits_while_another_recovers_keeps_its_files(
     late = [{**event(f"b{n}"), "receivedAt": f"2027-06-01T0{n}:00:00Z"} for n in range(5)]
     two = write(tmp_path / "raw/2.json", *late)
     first = processes.start(load_with, [one], lake, CommitsAndDies(tmp_path))
-    look = recover.list_staged_runs
 
-    def look_while_it_commits(ledger: Ledger) -> list[str]:
-        found = look(ledger) if when == "after" else []
-        (tmp_path / "go").touch()
-        assert processes.finish(first) == 9
-        return found if when == "after" else look(ledger)
+    def let_it_commit(operation: str, path: str) -> None:
+        if (operation, path) == ("names", DEFAULT_LAYOUT.stage) and not (tmp_path / "go").exists():
+            (tmp_path / "go").touch()
+            assert processes.finish(first) == 9
 
+    store = WatchedDisk(str(lake), **{when: let_it_commit})
     with processes.ended(first):
         processes.wait_for(tmp_path / "staged")
-        with patch.object(recover, "list_staged_runs", look_while_it_commits):
-            assert lakes.load([two], lake).status == "finished"
+        assert lakes.load([two], store.lake()).status == "finished"
     assert lakes.load([one, two], lake).status == "nothing"
     assert lakes.assert_complete(lake).rows == 15
 

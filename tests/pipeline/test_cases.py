@@ -65,7 +65,7 @@ def test_a_case_lands_as_promised(case: Case, tmp_path: Path) -> None:
             [archive],
             lake=lake.root,
             settings=source_settings(**case.settings),
-            master="local[2]",
+            where="local[2]",
             suppressed=load.suppressed,
         )
         assert result.status == load.status

@@ -27,7 +27,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OtherSettings:
 
 
 def sync_web(lake: LakeSettings) -> str:
-    return sync("web", lake=lake, spark=InlineRunner()).status
+    return sync("web", lake=lake, where=InlineRunner()).status
 
 
 def files(lake: OtherSettings) -> list[str]:

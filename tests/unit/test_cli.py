@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from io import StringIO
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -78,23 +78,17 @@ class FakeApi:
 
 
 @pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
-    fake = FakeApi()
-    for name, function in (("load", fake.load), ("read", fake.open_lake)):
-        module = ModuleType(f"eventlake.services.{name}")
-        setattr(module, function.__name__, function)
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-        monkeypatch.setattr(module.__name__, module, raising=False)
-    return fake
+def api() -> FakeApi:
+    return FakeApi()
 
 
 Run = Callable[..., Ran]
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
+def run(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> Run:
     def ran(*arguments: str) -> Ran:
-        code = main(arguments)
+        code = main(arguments, api)
         return Ran(code, *capsys.readouterr())
 
     return ran
@@ -210,9 +204,9 @@ def test_a_path_of_the_user_that_cannot_be_is_2(run: Run, tmp_path: Path) -> Non
     )
 
 
-def test_an_empty_path_is_2(run: Run) -> None:
+def test_an_empty_path_is_2(capsys: pytest.CaptureFixture[str]) -> None:
     for given in (["sample", "--out", ""], ["tables", "--lake", ""]):
-        ran = run(*given)
+        ran = Ran(main(given), *capsys.readouterr())
         assert (ran.code, ran.out) == (2, "")
         assert "an empty path: is a variable unset?" in ran.err
 
@@ -289,7 +283,7 @@ def test_load_passes_on_what_was_asked(run: Run, api: FakeApi, tmp_path: Path) -
             skip_events=("A", "B"),
             max_columns=9,
         ),
-        "master": "local[1]",
+        "where": "local[1]",
         "keep_raw": True,
         "suppressed": ["  u2 ", "u1"],
         "temporary_cluster": True,
@@ -637,9 +631,8 @@ def test_a_sample_that_cannot_be_is_refused(run: Run) -> None:
 
 @pytest.mark.parametrize(("missing", "code"), [(0, 0), (1, 1)])
 def test_verify_ends_with_1_when_something_is_wrong(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, missing: int, code: int
+    run: Run, api: FakeApi, missing: int, code: int
 ) -> None:
-    from eventlake.services.read import Lake
     from eventlake.verify import TableCheck, Verification
 
     check = TableCheck(table="orders", expected=5, found=5 - missing, missing=missing)
@@ -654,18 +647,17 @@ def test_verify_ends_with_1_when_something_is_wrong(
         problems=("orders: 1 id is missing",) * missing,
     )
 
-    def verify(lake: Lake, source: str, progress: Any) -> Verification:
-        assert (lake.parts.store.root, source) == (str(tmp_path), "web")
+    def verify(source: str, progress: Any) -> Verification:
+        assert (api.asked, source) == ({"lake": "there"}, "web")
         if progress:
             progress("reading")
         return found
 
-    (tmp_path / "segment-data/data").mkdir(parents=True)
-    monkeypatch.setattr("eventlake.services.read.Lake.verify", verify)
-    ran = run("verify", "--source", "web", "--lake", str(tmp_path))
+    api.lake = SimpleNamespace(verify=verify)
+    ran = run("verify", "--source", "web", "--lake", "there")
     assert (ran.code, ran.err) == (code, "reading\n")
     assert ("problem: orders: 1 id is missing\n" in ran.out) is bool(missing)
-    quiet = run("verify", "--source", "web", "--lake", str(tmp_path), "--json", "--quiet")
+    quiet = run("verify", "--source", "web", "--lake", "there", "--json", "--quiet")
     assert (quiet.code, quiet.err, quiet.value["ok"]) == (code, "", not missing)
 
 

@@ -12,7 +12,6 @@ from eventlake.collect.source import resolve_settings
 from eventlake.errors import InvalidSettings
 from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.settings import source_settings
-from eventlake.services import load as api
 from eventlake.services.read import open_lake
 from eventlake.stores import Disk
 from eventlake.verify import LakeFiles, verify
@@ -64,9 +63,7 @@ def namesakes(tmp_path: Path) -> Path:
 
 
 def sync(lake: Path, source: str, **changes: object) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(api, "LocalSpark", lakes.InlineRunner)
-        return api.sync(source, lake=lake, changes=changes)
+    return lakes.sync(lake, source, changes=changes)
 
 
 # Two sources with one slug
@@ -199,10 +196,9 @@ def test_an_odd_argument_is_a_mistake_of_the_user(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(lake.parent)
-    monkeypatch.setattr(api, "LocalSpark", lakes.InlineRunner)
     for odd in ODD:
         given = [word.replace("ODD", odd) for word in command]
-        code = main([*given, "--lake", str(lake)])
+        code = main([*given, "--lake", str(lake)], lakes.ApiWithoutSpark())
         said = capsys.readouterr()
         assert "unexpected error" not in said.err, (odd, said.err)
         if code:

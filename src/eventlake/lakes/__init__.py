@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from eventlake import archive
 from eventlake.errors import InsufficientPermissions, InvalidSettings
 from eventlake.lake import Lake
 from eventlake.model.lake import (
@@ -24,7 +25,14 @@ from eventlake.ports import JobRunner
 from eventlake.stores import Store
 from eventlake.stores.paths import file_status, parse_path
 
-__all__ = ["cluster_checks", "open_job_runner", "open_parts", "open_store", "resolve_settings"]
+__all__ = [
+    "cluster_checks",
+    "open_input_stores",
+    "open_job_runner",
+    "open_parts",
+    "open_store",
+    "resolve_settings",
+]
 
 
 class Backend(NamedTuple):
@@ -41,8 +49,13 @@ BACKENDS: Mapping[type, Backend] = {
 }
 
 
-def open_parts(lake: str | Path | LakeSettings, *, make: bool = False) -> Lake:
-    """Open a lake's store, catalog and format; with `make`, a folder on disk need not exist."""
+def open_parts(lake: str | Path | LakeSettings | Lake, *, make: bool = False) -> Lake:
+    """Open a lake's store, catalog and format, unless `lake` has them already.
+
+    With `make`, a folder on disk need not exist.
+    """
+    if isinstance(lake, Lake):
+        return lake
     settings = resolve_settings(lake)
     parts: Lake = _module(settings).make_lake(settings, open_store(settings, make=make))
     return parts
@@ -53,6 +66,13 @@ def open_store(lake: str | Path | LakeSettings, *, make: bool = False) -> Store:
     settings = resolve_settings(lake)
     store: Store = _module(settings).make_store(settings, make=make)
     return store
+
+
+def open_input_stores(inputs: Iterable[str | Path], lake: Store) -> dict[str, Store]:
+    """Open the buckets of paths or addresses; return them and the lake's store by prefix."""
+    roots = {archive.bucket_address(str(one)) for one in inputs if archive.is_address(str(one))}
+    others = {root: open_store(root) for root in roots if root != lake.root}
+    return {**archive.lake_input_stores(lake), **others}
 
 
 def open_job_runner(

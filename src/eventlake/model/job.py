@@ -1,4 +1,4 @@
-"""A job, which is a run on a cluster, and its state."""
+"""A job, which is a run in another process, such as on a cluster; and its state."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from eventlake.model.values import FrozenModel
 
 
 class Job(FrozenModel):
-    """All that a run on a cluster needs besides the lake's settings. It has no secrets."""
+    """All that a run in another process needs besides the lake's settings. It has no secrets."""
 
     plan: Plan
     dead: tuple[str, ...] = ()
@@ -25,11 +25,21 @@ class Phase(StrEnum):
     FAILED = "failed"
 
 
+class Step(NamedTuple):
+    """The arguments of the last call of `Progress.step` in a job."""
+
+    stage: str
+    done: int = 0
+    total: int = 0
+    rows: int = 0
+
+
 class JobState(NamedTuple):
-    """The phase of a job, and the cluster's reason for a failure."""
+    """The phase of a job, the reason for a failure, and the progress if the runner knows it."""
 
     phase: Phase
     reason: str = ""
+    step: Step | None = None
 
     @property
     def is_over(self) -> bool:

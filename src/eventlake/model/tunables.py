@@ -53,5 +53,3 @@ class Tunables:
     write: WriteTunables = field(default_factory=WriteTunables)
     retired_seconds: float = 86_400.0
     """Seconds before a replaced index file is deleted: runs planned earlier may still read it."""
-    poll_seconds: float = 5.0
-    """Seconds between two requests for the state of a job."""

@@ -1,4 +1,4 @@
-"""Run a sync on a cluster: submit its plan as a job, wait for it, read back the result.
+"""Run a sync elsewhere: submit its plan as a job, wait for it, read back the result.
 
 The stage belongs to the submitter until the job takes it over, and then to the job. The job's
 object in the stage says that the run is wanted: without it, a job neither begins nor commits.
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from eventlake.errors import EventLakeError, Internal, InvalidSettings
 from eventlake.ledger import Lease, Ledger, lease_path, read_lease
 from eventlake.model.commit import Commit
-from eventlake.model.job import Job, JobState, Phase
+from eventlake.model.job import Job, JobState, Phase, Step
 from eventlake.model.report import FAILED, Line, Problems
 from eventlake.pipeline.finish import FinishResult, clean_up, finish_commit
 from eventlake.pipeline.sync import Run, fail_run
@@ -39,6 +39,8 @@ class SubmitterLease:
 
     def renew(self) -> None:
         """Renew the lease, unless the job has taken the stage over or removed it."""
+        if not self.is_held:  # an update of an object on disk would recreate its folder
+            return
         mine = self.lease.to_json()
         self.ledger.store.update(self.path, lambda data: mine if data == mine else None)
 
@@ -49,11 +51,11 @@ class SubmitterLease:
 
 
 def submit_run(
-    run: Run, cluster: JobRunner, sleep: Callable[[float], None] = time.sleep
+    run: Run, runner: JobRunner, sleep: Callable[[float], None] = time.sleep
 ) -> tuple[Commit, FinishResult]:
-    """Execute a run on a cluster and wait for it; returns and raises what `sync` would.
+    """Execute a run with a runner and wait for it; returns and raises what `sync` would.
 
-    An error of the cluster while waiting leaves the job running. An interrupt cancels it.
+    An error of the runner while waiting leaves the job running. An interrupt cancels it.
     """
     own = Lease(folder=run.ledger.folder, host=socket.gethostname(), pid=os.getpid())
     lease = SubmitterLease(run.ledger, run.plan.run_id, own)
@@ -62,18 +64,18 @@ def submit_run(
             lease.write()
             write_job(run)
             name = f"eventlake {run.plan.settings.source} {run.plan.run_id}"
-            handle = cluster.submit(name, job_path(run))
+            handle = runner.submit(name, job_path(run))
     except BaseException as problem:
         fail_run(run, problem)
         raise
     try:
-        state = wait_for_job(run, cluster, handle, lease, sleep)
+        state = wait_for_job(run, runner, handle, lease, sleep)
     except EventLakeError as problem:
         raise type(problem)(f"{problem}; the job {handle} was not cancelled") from problem
     except BaseException as problem:
-        cancel_job(run, cluster, handle, lease, problem)
+        cancel_job(run, runner, handle, lease, problem)
         raise
-    return collect_result(run, cluster, handle, lease, state)
+    return collect_result(run, runner, handle, lease, state)
 
 
 def job_path(run: Run) -> str:
@@ -93,7 +95,7 @@ def write_job(run: Run) -> None:
 
 def wait_for_job(
     run: Run,
-    cluster: JobRunner,
+    runner: JobRunner,
     handle: str,
     lease: SubmitterLease,
     sleep: Callable[[float], None],
@@ -102,31 +104,31 @@ def wait_for_job(
 
     Renews the lease meanwhile, so that other runs do not treat the waiting run as dead.
     """
-    while not (state := cluster.state(handle)).is_over:
-        run.progress.step(state.phase, 0, 0, 0)
+    while not (state := runner.state(handle)).is_over:
+        run.progress.step(*(state.step or Step(state.phase)))
         lease.renew()
-        sleep(run.tunables.poll_seconds)
+        sleep(runner.poll_seconds)
     return state
 
 
 def cancel_job(
-    run: Run, cluster: JobRunner, handle: str, lease: SubmitterLease, problem: BaseException
+    run: Run, runner: JobRunner, handle: str, lease: SubmitterLease, problem: BaseException
 ) -> None:
     """Delete the job's object and cancel the job; fail the run if the job has not begun.
 
-    A job that the cluster cannot cancel stops when it finds its object deleted.
+    A job that the runner cannot cancel stops when it finds its object deleted.
     """
     with suppress(EventLakeError):
         run.lake.store.delete([job_path(run)])
     with suppress(EventLakeError):
-        cluster.cancel(handle)
+        runner.cancel(handle)
     with suppress(EventLakeError):
         if lease.is_held:  # a job that has begun cleans up itself
             fail_run(run, problem)
 
 
 def collect_result(
-    run: Run, cluster: JobRunner, handle: str, lease: SubmitterLease, state: JobState
+    run: Run, runner: JobRunner, handle: str, lease: SubmitterLease, state: JobState
 ) -> tuple[Commit, FinishResult]:
     """Read the result of an ended job from ledger and report, whatever its final state.
 
@@ -135,7 +137,7 @@ def collect_result(
     sequence = run.ledger.find_sequence(run.plan.run_id, run.ledger.read_state())
     report = read_report(run)
     if sequence is None:
-        problem = job_error(report, cluster, handle, state)
+        problem = job_error(report, runner, handle, state)
         if lease.is_held:
             fail_run(run, problem)
         raise problem
@@ -162,18 +164,17 @@ def _read_problems(report: list[Line]) -> Problems:
 
 
 def job_error(
-    report: list[Line] | None, cluster: JobRunner, handle: str, state: JobState
+    report: list[Line] | None, runner: JobRunner, handle: str, state: JobState
 ) -> EventLakeError:
     """The error of a job that committed nothing: that of its report, or its final state."""
     if report and report[0]["status"] == FAILED:
         error, message = _error_class(report[0]["error_code"]), str(report[0]["error"])
         if error is not Internal:
             return error(message)
-        return Internal(f"{message}; the log of {handle} is {cluster.log(handle)}")
+        return Internal(f"{message}; the log of {handle} is {runner.log(handle)}")
     ended = "ended" if state.phase is Phase.ENDED else f"failed ({state.reason})"
     return Internal(
-        f"the job {ended} without a commit or a report; the log of {handle} is "
-        f"{cluster.log(handle)}"
+        f"the job {ended} without a commit or a report; the log of {handle} is {runner.log(handle)}"
     )
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from eventlake.archive import InputStores
 from eventlake.errors import (
+    Cancelled,
     Conflict,
     EventLakeError,
     InsufficientPermissions,
@@ -160,7 +161,9 @@ def fail_run(run: Run, problem: BaseException) -> None:
         # takes its sequence with a commit of its own and then removes the stage.
         if not run.is_committing or isinstance(problem, COMMIT_REFUSALS):
             remove_stage(run.ledger, run.plan.run_id)
-        code = problem.code if isinstance(problem, EventLakeError) else Internal.code
+        code = Internal.code
+        if isinstance(problem, EventLakeError | Cancelled):
+            code = problem.code
         reason = str(problem) or type(problem).__name__
         lines = failure_lines(run.plan.run_id, run.plan.settings, reason, code, run.lake.facts)
         run.lake.store.write(run.report, to_lines(lines))

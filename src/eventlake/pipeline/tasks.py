@@ -26,6 +26,8 @@ class Spark(Protocol):
 
     def range(self, start: int, end: int, step: int, partitions: int) -> Any: ...
 
+    def stop(self) -> None: ...
+
 
 Work = Callable[[int], bytes]
 
@@ -59,7 +61,8 @@ class Watch(NamedTuple):
 def run_tasks(spark: Spark, count: int, work: Work, watch: Watch) -> list[bytes]:
     """Run `work` for the numbers below `count` and return the results in order.
 
-    Raises the `EventLakeError` of a failed task, or `Internal` for any other failure.
+    Raises the `EventLakeError` of a failed task, or `Internal` for any other failure. An
+    interrupt stops Spark.
     """
 
     def body(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -74,8 +77,13 @@ def run_tasks(spark: Spark, count: int, work: Work, watch: Watch) -> list[bytes]
         frame = spark.range(0, count, 1, count).mapInArrow(body, "task long, result binary")
         with ThreadPoolExecutor(1) as background:
             running = background.submit(frame.toArrow)
-            while not wait([running], timeout=watch.seconds).done:
-                watch.callback()
+            try:
+                while not wait([running], timeout=watch.seconds).done:
+                    watch.callback()
+            except BaseException:
+                # Otherwise tasks would go on to write into the stage after its removal.
+                spark.stop()
+                raise
         results = running.result().sort_by("task").column("result").to_pylist()
     except EventLakeError:
         raise

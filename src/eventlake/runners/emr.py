@@ -11,7 +11,12 @@ from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.model.job import JobState, Phase
 from eventlake.model.lake import AwsSettings
 from eventlake.runners.package import Code
-from eventlake.runners.spark_submit import conf_arguments, job_arguments, spark_conf
+from eventlake.runners.spark_submit import (
+    POLL_SECONDS,
+    conf_arguments,
+    job_arguments,
+    spark_conf,
+)
 from eventlake.stores import Store
 
 DRIVER_ENV = "spark.yarn.appMasterEnv."
@@ -35,6 +40,8 @@ class EmrRunner:
     access: Access
     store: Store
     code: Code
+    poll_seconds = POLL_SECONDS
+    reads_local_files = False
 
     @property
     def id(self) -> str:

@@ -25,7 +25,6 @@ _CONF = {
     "spark.sql.session.timeZone": "UTC",
     # Results are small values for the driver; the rows themselves never pass through the JVM.
     "spark.driver.maxResultSize": "0",
-    "spark.driver.memory": "1g",
     "spark.executor.memory": "1g",
     # One task is one result row, so adaptive planning has no use.
     "spark.sql.adaptive.enabled": "false",
@@ -42,6 +41,10 @@ class LocalSpark:
     """Provides a session in this process, with local threads or a cluster's executors."""
 
     master: str = "local[*]"
+    memory: str = "1g"
+    """The largest heap of the JVM; Python workers have their memory outside it."""
+    log: Path | None = None
+    """The log of the JVM; by default `log_path()`."""
 
     @property
     def parallelism(self) -> int:
@@ -49,10 +52,10 @@ class LocalSpark:
         return local_cores(self.master) or 16
 
     def session(self) -> "SparkSession":
-        return spark_session(self.master)
+        return spark_session(self.master, self.memory, self.log or log_path())
 
 
-def spark_session(master: str) -> "SparkSession":
+def spark_session(master: str, memory: str, log: Path) -> "SparkSession":
     """The session for a master: the active one, or a new one that replaces it; Unavailable if
     Spark does not start.
     """
@@ -64,14 +67,13 @@ def spark_session(master: str) -> "SparkSession":
         active = SparkSession.getActiveSession()
         active_master = active.conf.get("spark.master") if active else None
     except Exception as problem:
-        raise Unavailable(f"the Spark JVM has exited; its log is {log_path()}") from problem
+        raise Unavailable(f"the Spark JVM has exited; its log is {log}") from problem
     if active is not None:
         if active_master == master:
             return active
         active.stop()
     check_java()
-    log = log_path()
-    settings = _conf(master)
+    settings = {**_conf(master), "spark.driver.memory": memory}
     try:
         conf = SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items()))
         _start_jvm(conf, log)
@@ -138,11 +140,16 @@ def _conf(master: str) -> dict[str, str]:
 
 def log_path() -> Path:
     """The log file of this process's Spark."""
-    folder = _private_folder("eventlake-logs")
+    folder = log_folder()
     started = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     return next(iter(folder.glob(f"spark-*-{os.getpid()}.log")), None) or (
         folder / f"spark-{started}-{os.getpid()}.log"
     )
+
+
+def log_folder() -> Path:
+    """The folder of logs, which only this user can read."""
+    return _private_folder("eventlake-logs")
 
 
 def _private_folder(name: str) -> Path:

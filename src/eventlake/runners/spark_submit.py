@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eventlake.model.lake import AwsSettings
+from eventlake.model.values import FrozenModel
 from eventlake.runners.package import Code
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ CONF: Mapping[str, str] = {
     "spark.executor.memory": "1g",
     "spark.executor.memoryOverhead": "5g",
 }
+POLL_SECONDS = 5.0
+"""Seconds between two requests for the state of a job on a cluster."""
 PARALLELISM = 16
 """Used when the settings do not give the cluster's size."""
 
@@ -50,8 +53,13 @@ def job_arguments(code: Code, settings: AwsSettings, job: str) -> list[str]:
     They have no secrets and no credentials: jobs use the cluster's role.
     """
     shared = settings.model_copy(update={"profile": "", "credentials_file": ""})
-    values = shared.model_dump(mode="json", exclude_defaults=True)
-    return [code.tag, job, *(f"{name}={value}" for name, value in values.items())]
+    return [code.tag, job, *setting_arguments(shared)]
+
+
+def setting_arguments(settings: FrozenModel) -> list[str]:
+    """The settings that are not the defaults, as `name=value`."""
+    values = settings.model_dump(mode="json", exclude_defaults=True)
+    return [f"{name}={value}" for name, value in values.items()]
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,10 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 from eventlake import archive
 from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.lake import Lake
-from eventlake.lakes import open_store
 from eventlake.ledger import list_ledgers
 from eventlake.model.commit import Input
 from eventlake.model.layout import LOGS
@@ -32,13 +30,6 @@ def list_archive_days(store: Store, folder: str) -> list[str]:
     """List the addresses of an archive's day folders, without a collector's hidden folders."""
     days, _ = store.names(folder)
     return [archive.lake_address(f"{folder}/{day}") for day in days if not day.startswith(".")]
-
-
-def open_input_stores(paths: Sequence[str | Path], lake: Store) -> dict[str, Store]:
-    """Open the buckets of the paths; return them and the lake's store by address prefix."""
-    roots = {archive.bucket_address(str(path)) for path in paths if archive.is_address(str(path))}
-    others = {root: open_store(root) for root in roots if root != lake.root}
-    return {**archive.lake_input_stores(lake), **others}
 
 
 def copy_streams(
@@ -85,7 +76,7 @@ def no_logs_warnings(listing: archive.InputListing) -> tuple[str, ...]:
 def copy_into_lake(
     inputs: Sequence[Input], store: Store, folder: str, stores: archive.InputStores
 ) -> tuple[Input, ...]:
-    """Copy inputs outside the lake into its archive, where a cluster can read them."""
+    """Copy inputs outside the lake into its archive, where any job can read them."""
     inside = [one for one in inputs if one.uri.startswith(archive.LAKE)]
     outside = (one for one in inputs if one not in inside)
     copies = archive.copy_inputs(outside, store, folder, stores)

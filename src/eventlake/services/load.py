@@ -1,7 +1,7 @@
-"""Load raw logs into a lake: plan, run in this process or on a cluster, return the result."""
+"""Load raw logs into a lake: plan, run in this process or as a job, return the result."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -12,7 +12,8 @@ from eventlake import archive
 from eventlake.claims import check_claims
 from eventlake.collect.source import archive_folder, resolve_settings
 from eventlake.errors import Internal
-from eventlake.lakes import open_job_runner, open_parts
+from eventlake.lake import Lake
+from eventlake.lakes import open_input_stores, open_job_runner, open_parts
 from eventlake.ledger import State
 from eventlake.model.commit import Commit, Counts, TableCommit
 from eventlake.model.naming import catalog_name
@@ -34,8 +35,8 @@ from eventlake.services.inputs import (
     list_archive_days,
     mention_archived_streams,
     no_logs_warnings,
-    open_input_stores,
 )
+from eventlake.stores import Store
 
 
 class LoadResult(FrozenModel):
@@ -121,27 +122,29 @@ def plan_sync(
     return plan_load(days, lake=lake, settings=settings)
 
 
+Where = str | SparkProvider | JobRunner
+"""Where a run is: in this process on a Spark master or session, or wherever a runner has it."""
+
+
 def load(  # noqa: PLR0913 - each is an option of the command
     paths: Sequence[str | Path],
     *,
-    lake: str | Path,
+    lake: str | Path | Lake,
     settings: SourceSettings,
-    master: str = "local[*]",
+    where: Where = "local[*]",
     keep_raw: bool = False,
     suppressed: Iterable[str] = (),
     temporary_cluster: bool = False,
     progress: Progress | None = None,
-    spark: SparkProvider | None = None,
     tunables: Tunables = Tunables(),  # noqa: B008 - it is frozen
 ) -> LoadResult:
     """Land the events of raw logs that were not loaded before, and finish crashed runs first.
 
-    Runs on the lake's cluster if it has one, otherwise in this process: with the session of
-    `spark`, or one that is started on `master`.
+    Runs on the lake's cluster if it has one and `where` is not another runner.
     """
     progress = progress or NoProgress()
     parts = open_parts(lake, make=True)
-    cluster = open_job_runner(lake, parts.store, temporary=temporary_cluster)
+    runner = _open_runner(lake, parts.store, where, temporary_cluster)
     settings = settings.of_workspace(parts.workspace)
     ledger = parts.ledger(settings.folder)
     progress.step("plan", 0, 1, 0)
@@ -154,7 +157,7 @@ def load(  # noqa: PLR0913 - each is an option of the command
     new_inputs = tuple(one for one in listing.inputs if not state.has_loaded(one))
     if keep_raw:
         new_inputs = archive.copy_inputs(new_inputs, parts.store, settings.folder, stores)
-    elif cluster:
+    elif runner and not (isinstance(where, JobRunner) and where.reads_local_files):
         new_inputs = copy_into_lake(new_inputs, parts.store, settings.folder, stores)
     # A sync may have loaded the archived copy of an input whose own load was killed.
     new_inputs = tuple(one for one in new_inputs if not state.has_loaded(one))
@@ -169,25 +172,22 @@ def load(  # noqa: PLR0913 - each is an option of the command
     if not new_inputs:
         return _nothing_to_load(listing, summary)
     plan = make_plan(state, settings, new_inputs, tunables.retired_seconds)
-    spark = spark or LocalSpark(master)
+    spark = _spark_provider(where)
     run = Run(parts, ledger, spark, plan, progress, frozenset(suppressed), dead, stores, tunables)
     with mention_archived_streams(listing, settings.source):
-        commit, finished = (
-            _run_in_process(run) if cluster is None else _run_on_cluster(run, cluster)
-        )
+        commit, finished = _run_in_process(run) if runner is None else _run_as_job(run, runner)
     return _make_result(commit, finished, summary, run.timings)
 
 
 def sync(  # noqa: PLR0913 - as above
     source: str,
     *,
-    lake: str | Path,
+    lake: str | Path | Lake,
     changes: Mapping[str, object] | None = None,
-    master: str = "local[*]",
+    where: Where = "local[*]",
     suppressed: Iterable[str] = (),
     temporary_cluster: bool = False,
     progress: Progress | None = None,
-    spark: SparkProvider | None = None,
 ) -> LoadResult:
     """Load the files of the source's archive that were not loaded before.
 
@@ -200,12 +200,29 @@ def sync(  # noqa: PLR0913 - as above
         list_archive_days(parts.store, archive_folder(settings)),
         lake=lake,
         settings=settings,
-        master=master,
+        where=where,
         suppressed=suppressed,
         temporary_cluster=temporary_cluster,
         progress=progress,
-        spark=spark,
     )
+
+
+def _open_runner(
+    lake: str | Path | Lake, store: Store, where: Where, temporary_cluster: bool
+) -> AbstractContextManager[JobRunner] | None:
+    """A context with the runner of the run; None if it is in this process."""
+    if isinstance(where, JobRunner):
+        return nullcontext(where)
+    if isinstance(lake, Lake):
+        return None
+    return open_job_runner(lake, store, temporary=temporary_cluster)
+
+
+def _spark_provider(where: Where) -> SparkProvider:
+    """The provider of this process's session; a job on a runner does not use it."""
+    if isinstance(where, JobRunner):
+        return LocalSpark()
+    return LocalSpark(where) if isinstance(where, str) else where
 
 
 def _nothing_to_load(listing: archive.InputListing, summary: dict[str, Any]) -> LoadResult:
@@ -234,12 +251,10 @@ def _run_in_process(run: Run) -> tuple[Commit, FinishResult]:
     return result
 
 
-def _run_on_cluster(
-    run: Run, cluster: AbstractContextManager[JobRunner]
-) -> tuple[Commit, FinishResult]:
+def _run_as_job(run: Run, runner: AbstractContextManager[JobRunner]) -> tuple[Commit, FinishResult]:
     began = perf_counter()
-    run.progress.step("upload", 0, 1, 0)
-    with cluster as ready:
+    run.progress.step("submit", 0, 1, 0)
+    with runner as ready:
         result = submit_run(run, ready)
     run.timings["total"] = perf_counter() - began
     return result

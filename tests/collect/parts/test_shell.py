@@ -2,9 +2,8 @@
 
 import json
 import shlex
-import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,27 +15,18 @@ from eventlake.collect.server import CollectorSettings, Endpoint
 from eventlake.errors import InvalidSettings
 
 
-@pytest.fixture
-def sync_call(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The arguments that `sync` passes to the API."""
-    calls: dict[str, Any] = {}
+def test_sync_passes_only_options_that_were_set() -> None:
+    sync_call: dict[str, Any] = {}
 
     def sync(source: str, **options: Any) -> Any:
-        calls.update(options, source=source)
+        sync_call.update(options, source=source)
         return SimpleNamespace(status="nothing", already_loaded=0, passed_over=(), warnings=())
 
-    module = ModuleType("eventlake.services.load")
-    module.sync = sync  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "eventlake.services.load", module)
-    monkeypatch.setattr("eventlake.services.load", module, raising=False)
-    return calls
-
-
-def test_sync_passes_only_options_that_were_set(sync_call: dict[str, Any]) -> None:
-    assert main(["sync", "--source", "web", "--quiet"]) == 0
+    api = SimpleNamespace(sync=sync)
+    assert main(["sync", "--source", "web", "--quiet"], api) == 0
     assert (sync_call["source"], sync_call["changes"], sync_call["lake"]) == ("web", {}, "lake")
     options = ["--dedup-days", "3", "--skip-event", "Tick", "--naming", "native", "--lake", "here"]
-    assert main(["sync", "--source", "web", "--quiet", *options]) == 0
+    assert main(["sync", "--source", "web", "--quiet", *options], api) == 0
     assert sync_call["changes"] == {"dedup_days": 3, "skip_events": ("Tick",), "naming": "native"}
     assert sync_call["lake"] == "here"
 

@@ -35,7 +35,8 @@ from eventlake.pipeline.write import (
     plan_units,
     write_task,
 )
-from eventlake.stores import Disk, Store
+from eventlake.stores import Store
+from tests.stores import WatchedDisk
 from tests.unit.pipeline.jobs import read_job
 
 CHANGE = SchemaChange(new_table("t", Call.TRACK, Naming.WAREHOUSE))
@@ -267,16 +268,16 @@ def test_no_more_are_landed_at_a_time_than_their_cells_leave_room_for(
 ) -> None:
     job, found = read_five(tmp_path)
     steps: list[str] = []
-    write_staged, count_landed_rows = Disk.write_staged, module.land_chunks
-    monkeypatch.setattr(Disk, "write_staged", lambda *a: steps.append("file") or write_staged(*a))
-    monkeypatch.setattr(
-        module, "land_chunks", lambda *a: steps.append("land") or count_landed_rows(*a)
+    land_chunks = module.land_chunks
+    store = WatchedDisk(
+        job.store.root, lambda name, _: steps.append("file") if name == "write_staged" else None
     )
-    write_all(job.store, found, one_task=True)
+    monkeypatch.setattr(module, "land_chunks", lambda *a: steps.append("land") or land_chunks(*a))
+    write_all(store, found, one_task=True)
     at_once = [step for step, _ in groupby(steps)]
     steps.clear()
     few = WriteTunables(land_bytes=sum(chunk.memory for chunk in found.chunks))
-    write_all(job.store, found, few, one_task=True)
+    write_all(store, found, few, one_task=True)
     assert len([step for step, _ in groupby(steps)]) > len(at_once)
 
 
@@ -339,16 +340,14 @@ def test_files_are_zstd_with_times_in_utc_microseconds(read: tuple[Store, ReadRe
     assert (stamp["isAdjustedToUTC"], stamp["timeUnit"]) == (True, "microseconds")
 
 
-def test_every_file_is_settled_on_disk_once_it_is_whole(
-    read: tuple[Store, ReadResult], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_file_is_settled_on_disk_once_it_is_whole(read: tuple[Store, ReadResult]) -> None:
     store, results = read
     settled = {}
 
-    def fsync(store: Store, path: str) -> None:
-        settled[path] = len(store.read(path))
+    def record(operation: str, path: str) -> None:
+        if operation == "fsync":
+            settled[path] = len(store.read(path))
 
-    monkeypatch.setattr(Disk, "fsync", fsync)
-    written = write_all(store, results)
+    written = write_all(WatchedDisk(store.root, record), results)
     assert settled.pop(written.quarantine)
     assert settled == {file.path: file.bytes for file in written.files}

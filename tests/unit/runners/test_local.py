@@ -75,10 +75,11 @@ START = """if True:
     import sys
     from eventlake.errors import Unavailable
     from eventlake.runners import local
-    local._CONF.update(dict(word.split("=", 1) for word in sys.argv[2:]))
+    master, memory, *conf = sys.argv[1:]
+    local._CONF.update(dict(word.split("=", 1) for word in conf))
     for _ in range(2):  # what did not start is not taken for a session that runs
         try:
-            local.spark_session(sys.argv[1])
+            local.LocalSpark(master, memory).session()
         except Unavailable as problem:
             print(problem)
 """
@@ -88,10 +89,10 @@ START = """if True:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        (["nonsense"], "Master must either be yarn or start with spark, k8s, or local"),
-        (["local[1]", "spark.driver.memory=1k"], "Too small maximum heap"),
-        (["local[1]", "spark.python.daemon.module=no.such"], "No module named 'no'"),
-        (["local[1]", "spark.task.cpus=9"], "number of cpus per task = 9"),
+        (["nonsense", "1g"], "Master must either be yarn or start with spark, k8s, or local"),
+        (["local[1]", "1k"], "Too small maximum heap"),
+        (["local[1]", "1g", "spark.python.daemon.module=no.such"], "No module named 'no'"),
+        (["local[1]", "1g", "spark.task.cpus=9"], "number of cpus per task = 9"),
     ],
 )
 def test_a_spark_that_does_not_start_says_why(given: list[str], reason: str) -> None:
