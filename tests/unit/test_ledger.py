@@ -24,6 +24,7 @@ from eventlake.ledger import (
     list_staged_runs,
     read_lease,
     remove_stage,
+    resolve_source,
 )
 from eventlake.ledger import files as files_module
 from eventlake.ledger import stage as stage_module
@@ -467,3 +468,15 @@ def test_a_stage_goes_with_all_that_is_in_it(store: Store) -> None:
     assert not (Path(store.root) / f"segment-stage/{RUN}").exists()
     assert list_staged_runs(store, "web") == ["2"]
     remove_stage(store, RUN)
+
+
+def test_settings_are_the_changes_then_the_last_load_then_the_defaults(store: Store) -> None:
+    assert resolve_source(store, "web") == source_settings(source="web")
+    last = source_settings(source="web", source_id="id-1", naming="native", dedup_days=3)
+    Ledger(store, "id-1").append(
+        1, Commit(run_id="1793500000000000000", settings=last, inputs=(), counts=Counts())
+    )
+    assert resolve_source(store, "web") == last
+    assert resolve_source(store, "id-1") == last
+    changed = resolve_source(store, "web", dedup_days=1, naming=None)
+    assert (changed.dedup_days, changed.naming) == (1, "native")

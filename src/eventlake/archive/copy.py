@@ -29,7 +29,7 @@ from eventlake.errors import InvalidSettings, Unavailable
 from eventlake.kernels.lines import Damage, OpenFile, read_blocks, suffix_of
 from eventlake.kernels.route import InvalidLine, validate_line
 from eventlake.model.commit import Input
-from eventlake.model.layout import LOGS
+from eventlake.model.layout import archive_path
 from eventlake.model.types import timestamp
 from eventlake.stores import Disk, Store
 
@@ -48,7 +48,7 @@ def copy_inputs(
 
 
 def _copy_input(one: Input, store: Store, folder: str, stores: InputStores) -> Input:
-    archive = f"{LOGS}/{folder}"
+    archive = archive_path(folder)
     if one.uri.startswith(f"{LAKE}{archive}/"):
         return one
     name = _plain_name(_file_name(one.uri))
@@ -67,7 +67,7 @@ def copy_stream(path: str, store: Store, folder: str) -> Input | None:
 
     The copy is named by its content, so that the same data has the same copy.
     """
-    archive = f"{LOGS}/{folder}"
+    archive = archive_path(folder)
     with store.translate_errors("write", archive), _open_spool(store) as spool:
         digest, suffix = _compress_into(_read_stream(path), spool)
         if not suffix:

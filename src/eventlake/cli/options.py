@@ -160,7 +160,7 @@ class RunOptions:
         """Return the user ids of the suppression file, sorted."""
         if self.suppress is None:
             return []
-        from eventlake.collect.source import read_suppressed_users
+        from eventlake.suppression import read_suppressed_users
 
         return sorted(read_suppressed_users(self.suppress))
 
@@ -205,9 +205,9 @@ class CollectOptions:
         from eventlake.collect.keys import validate_write_key
         from eventlake.collect.limits import Limits
         from eventlake.collect.server import CollectorSettings
-        from eventlake.collect.source import resolve_settings
         from eventlake.errors import InvalidSettings
         from eventlake.lakes import open_store
+        from eventlake.ledger import resolve_source
         from eventlake.stores import Disk
 
         if self.write_key is not None:
@@ -220,7 +220,7 @@ class CollectOptions:
             )
         return CollectorSettings(
             store=store,
-            source=resolve_settings(store, source, source_id=self.source_id),
+            source=resolve_source(store, source, source_id=self.source_id),
             host=self.host,
             port=self.port,
             write_key=self.write_key,

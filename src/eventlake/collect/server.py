@@ -21,18 +21,15 @@ from eventlake.collect.metrics import Metrics
 from eventlake.collect.pool import Pool
 from eventlake.collect.proxies import LOOPBACK, PROXIES_VARIABLE, TrustedProxies
 from eventlake.collect.seal import Sealer
-from eventlake.collect.source import (
-    WatchedFile,
-    archive_folder,
-    load_gate,
-    read_suppressed_users,
-)
+from eventlake.collect.source import WatchedFile, load_gate
 from eventlake.collect.spool import Segment, Spool, SpoolDirectory, make_durable_folder
 from eventlake.collect.writer import Writer
 from eventlake.errors import InvalidSettings
+from eventlake.model.layout import archive_path
 from eventlake.model.settings import SourceSettings
 from eventlake.model.values import FrozenModel
 from eventlake.stores import Store
+from eventlake.suppression import read_suppressed_users
 
 EVENTS, REJECTED = "events", "rejected"
 SOURCE_FILE = "source.json"
@@ -58,7 +55,7 @@ class CollectorSettings:
 
     @property
     def archive(self) -> str:
-        return archive_folder(self.source)
+        return archive_path(self.source.folder)
 
     @property
     def spool_root(self) -> Path:

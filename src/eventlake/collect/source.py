@@ -1,4 +1,4 @@
-"""A source's settings, archive folder, write key and suppressed users."""
+"""A source's write key, in a file beside its spool."""
 
 import os
 import secrets
@@ -10,31 +10,6 @@ import msgspec
 
 from eventlake.collect.keys import Gate, validate_write_key
 from eventlake.errors import InvalidSettings
-from eventlake.ledger import find_source
-from eventlake.model.layout import LOGS
-from eventlake.model.settings import SourceSettings, source_settings
-from eventlake.stores import Store
-
-
-def resolve_settings(store: Store, source: str, **changes: object) -> SourceSettings:
-    """Return the settings of a source's last load, or the defaults, with `changes` applied.
-
-    `source` is its slug or its id; with a `source_id` it is the slug of that source. Changes that
-    are None are ignored. Raises `InvalidSettings` when `source` and `source_id` contradict.
-    """
-    last = find_source(store, str(changes.get("source_id") or source))
-    if last and source not in (last.source, last.source_id):
-        raise InvalidSettings(
-            f"source is {source!r}, and {last.source_id} is the id of {last.source}: "
-            "leave one of the two out"
-        )
-    settings = last.model_dump() if last else {"source": source}
-    return source_settings(**settings | {k: v for k, v in changes.items() if v is not None})
-
-
-def archive_folder(settings: SourceSettings) -> str:
-    """Return the folder of a source's raw events, relative to the lake."""
-    return f"{LOGS}/{settings.folder}"
 
 
 class SourceFile(msgspec.Struct):
@@ -102,16 +77,3 @@ class WatchedFile:
         state = (stat.st_mtime_ns, stat.st_size)
         before, self.last_state = self.last_state, state
         return before != state
-
-
-def read_suppressed_users(path: Path) -> frozenset[str]:
-    """Return the user ids of a suppression file, one a line, exactly as they are written there.
-
-    Spaces and every other character count: only `\\n` and `\\r\\n` end a line. Raises
-    `InvalidSettings` for a file that is not UTF-8.
-    """
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InvalidSettings(f"{path} is not UTF-8: it should have one user id a line") from None
-    return frozenset(line.removesuffix("\r") for line in text.split("\n")) - {""}

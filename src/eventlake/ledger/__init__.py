@@ -1,7 +1,13 @@
 """A source's ledger: its commits, the state they add up to, and the stages of its runs."""
 
 from eventlake.ledger.commits import Ledger
-from eventlake.ledger.sources import check_ledgers, find_source, list_source_folders, list_sources
+from eventlake.ledger.sources import (
+    check_ledgers,
+    find_source,
+    list_source_folders,
+    list_sources,
+    resolve_source,
+)
 from eventlake.ledger.stage import (
     DEAD_AFTER,
     Lease,
@@ -29,4 +35,5 @@ __all__ = [
     "list_staged_runs",
     "read_lease",
     "remove_stage",
+    "resolve_source",
 ]

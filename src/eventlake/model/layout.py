@@ -64,6 +64,11 @@ def partition_of(path: str) -> dict[str, str]:
     return dict(folder.split("=", 1) for folder in below_table if "=" in folder)
 
 
+def archive_path(folder: str) -> str:
+    """The folder of a source's raw logs."""
+    return f"{LOGS}/{folder}"
+
+
 def table_path(folder: str, table: str) -> str:
     return f"{DATA}/{folder}/segment_type={table}"
 

@@ -34,8 +34,8 @@ from eventlake.model.commit import Commit, Counts, DataFile, IdFile, Input, Tabl
 from eventlake.model.lake import LakeSettings
 from eventlake.model.layout import (
     DATA,
-    LOGS,
     DatePartition,
+    archive_path,
     ids_path,
     partition_of,
     stage_path,
@@ -251,7 +251,7 @@ def _partition_day(path: str) -> date:
 
 def _find_earlier_logs(adoption: Adoption, since: date) -> tuple[Input, ...]:
     """Find the raw logs of days before `since` in the archive."""
-    folder = f"{LOGS}/{adoption.settings.folder}"
+    folder = archive_path(adoption.settings.folder)
     days = [day for day in adoption.store.names(folder)[0] if _log_day(day, since) < since]
     paths = [archive.lake_address(f"{folder}/{day}") for day in days]
     return archive.find_inputs(paths, archive.lake_input_stores(adoption.store)).inputs

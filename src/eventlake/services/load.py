@@ -10,11 +10,11 @@ from pydantic import Field
 
 from eventlake import archive
 from eventlake.claims import check_claims
-from eventlake.collect.source import archive_folder, resolve_settings
 from eventlake.errors import Internal
 from eventlake.lakes import open_job_runner, open_parts, open_store
-from eventlake.ledger import Ledger, State
+from eventlake.ledger import Ledger, State, resolve_source
 from eventlake.model.commit import Commit, Counts, TableCommit
+from eventlake.model.layout import archive_path
 from eventlake.model.naming import catalog_name
 from eventlake.model.settings import SourceSettings
 from eventlake.model.values import FrozenModel
@@ -119,9 +119,9 @@ def plan_sync(
 ) -> LoadPlan:
     """Plan a sync without writing anything."""
     store = open_store(lake)
-    settings = resolve_settings(store, source, **changes or {})
+    settings = resolve_source(store, source, **changes or {})
     check_source(store, settings)
-    days = list_archive_days(store, archive_folder(settings))
+    days = list_archive_days(store, archive_path(settings.folder))
     return plan_load(days, lake=lake, settings=settings)
 
 
@@ -197,10 +197,10 @@ def sync(  # noqa: PLR0913 - as above
     Settings are those of the last load with `changes` applied, or the defaults at first.
     """
     store = open_parts(lake).store
-    settings = resolve_settings(store, source, **changes or {})
+    settings = resolve_source(store, source, **changes or {})
     check_source(store, settings)
     return load(
-        list_archive_days(store, archive_folder(settings)),
+        list_archive_days(store, archive_path(settings.folder)),
         lake=lake,
         settings=settings,
         master=master,
