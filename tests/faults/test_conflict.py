@@ -15,6 +15,7 @@ from unittest.mock import patch
 import pytest
 
 from eventlake.catalogs.files import FilesCatalog
+from eventlake.clock import SYSTEM_CLOCK
 from eventlake.errors import Conflict
 from eventlake.ledger import Stage, is_dead, read_lease
 from eventlake.model.catalog import CatalogTable
@@ -425,8 +426,8 @@ def test_a_stage_that_has_no_lease_yet_is_not_dead(tmp_path: Path) -> None:
     """Its folder is created a moment before its lease."""
     store, run_id = Disk(str(tmp_path)), f"{time.time_ns():019d}"
     (tmp_path / stage_path(run_id)).mkdir(parents=True)
-    assert not is_dead(store, run_id)
-    assert is_dead(store, "1700000000000000000")
+    assert not is_dead(store, run_id, SYSTEM_CLOCK.now())
+    assert is_dead(store, "1700000000000000000", SYSTEM_CLOCK.now())
 
 
 def test_a_lease_that_goes_while_it_is_read_is_no_lease(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from eventlake.clock import SYSTEM_CLOCK
 from eventlake.errors import Damaged
 from eventlake.ledger import (
     DEAD_AFTER,
@@ -384,18 +385,18 @@ def test_a_run_that_works_lives(store: Store) -> None:
         assert stage.path == f"segment-stage/{RUN}"
         found = read_lease(store, RUN)
         assert found == Lease(folder="web", host=socket.gethostname(), pid=os.getpid())
-        assert not is_dead(store, RUN)
+        assert not is_dead(store, RUN, SYSTEM_CLOCK.now())
         assert list_staged_runs(store, "web") == [RUN]
 
 
 def test_a_run_whose_process_has_ended_is_dead(store: Store) -> None:
     lease(store, pid=ended_process())
-    assert is_dead(store, RUN)
+    assert is_dead(store, RUN, SYSTEM_CLOCK.now())
 
 
 def test_a_process_on_another_machine_cannot_be_asked(store: Store) -> None:
     lease(store, host="elsewhere", pid=ended_process())
-    assert not is_dead(store, RUN)
+    assert not is_dead(store, RUN, SYSTEM_CLOCK.now())
 
 
 @pytest.mark.parametrize(
@@ -406,19 +407,19 @@ def test_a_run_that_is_silent_for_long_is_dead(store: Store, silent: timedelta, 
     place = Path(store.root) / lease_path(RUN)
     then = place.stat().st_mtime - silent.total_seconds()
     os.utime(place, (then, then))
-    assert is_dead(store, RUN) is dead
+    assert is_dead(store, RUN, SYSTEM_CLOCK.now()) is dead
 
 
 def test_a_run_that_writes_is_not_silent(store: Store) -> None:
     lease(store, host="elsewhere")
     os.utime(Path(store.root) / lease_path(RUN), (0, 0))
     store.write(f"segment-stage/{RUN}/read/x", b"")
-    assert not is_dead(store, RUN)
+    assert not is_dead(store, RUN, SYSTEM_CLOCK.now())
 
 
 def test_a_stage_without_a_lease_is_dead(store: Store) -> None:
     store.write(f"segment-stage/{RUN}/read/x", b"")
-    assert is_dead(store, RUN)
+    assert is_dead(store, RUN, SYSTEM_CLOCK.now())
     assert list_staged_runs(store, "web") == list_staged_runs(store, "app") == [RUN]
 
 

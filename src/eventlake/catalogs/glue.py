@@ -1,7 +1,6 @@
 """The AWS Glue Data Catalog: where Athena, EMR and Redshift Spectrum find the tables."""
 
 import random
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from eventlake.catalogs.glue_tables import (
     path_below,
     table_input,
 )
+from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import InsufficientPermissions, MissingTable, Unavailable
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.schema import Column
@@ -63,6 +63,7 @@ class GlueCatalog:
     catalog_id: str = ""
     projection: bool = False
     """Use Athena's partition projection; register partitions of the reports only."""
+    clock: Clock = SYSTEM_CLOCK
 
     def database(self, name: str) -> None:
         resource = f"database/{name}"
@@ -89,7 +90,7 @@ class GlueCatalog:
         return self._read(current)
 
     def create(self, table: CatalogTable) -> None:
-        current = _retry_on_change(partial(self._create_or_update, table))
+        current = _retry_on_change(self.clock, partial(self._create_or_update, table))
         self._add_partitions(table, current, table.partitions)
 
     def add_columns(self, table: CatalogTable, columns: Sequence[Column]) -> None:
@@ -182,7 +183,7 @@ class GlueCatalog:
     ) -> Shape:
         """Add missing columns and return the table as Glue has it; raises MissingTable."""
         current: Shape = _retry_on_change(
-            partial(self._read_and_update, table, columns, partitions)
+            self.clock, partial(self._read_and_update, table, columns, partitions)
         )
         return current
 
@@ -234,7 +235,11 @@ class GlueCatalog:
         if not self._projects(table):
             return {}
         return missing_parameters(
-            current, table.partition_columns, partitions, location(self.root, table)
+            current,
+            table.partition_columns,
+            partitions,
+            location(self.root, table),
+            f"{self.clock.now():%Y-%m-%d}",
         )
 
     def _projects(self, table: CatalogTable) -> bool:
@@ -302,7 +307,9 @@ class GlueCatalog:
         remaining = iter(items)
         while batch := list(islice(remaining, MAX_BATCH)):
             arguments = {"DatabaseName": table.database, "TableName": table.name, field: batch}
-            response = _retry_on_change(partial(self._call, action, _resource(table), arguments))
+            response = _retry_on_change(
+                self.clock, partial(self._call, action, _resource(table), arguments)
+            )
             with self._errors(action, _resource(table)):
                 _raise_first_error(action, response.get("Errors", ()))
 
@@ -357,13 +364,13 @@ def _resource(table: CatalogTable) -> str:
     return f"table/{table.database}/{table.name}"
 
 
-def _retry_on_change(work: Callable[[], Any]) -> Any:
+def _retry_on_change(clock: Clock, work: Callable[[], Any]) -> Any:
     """Call `work`, and again with increasing pauses while it raises `_Changed`."""
     for number in range(RETRIES):
         try:
             return work()
         except _Changed:
-            time.sleep(random.uniform(0, 0.05 * 2**number))  # noqa: S311 - not a secret
+            clock.sleep(random.uniform(0, 0.05 * 2**number))  # noqa: S311 - not a secret
     return work()
 
 

@@ -1,7 +1,7 @@
 """Plan a run: check its settings, recover from crashed runs, collect what the run needs."""
 
-import time
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from eventlake.errors import InvalidSettings
@@ -15,7 +15,7 @@ from eventlake.pipeline.finish import clean_up, finish_commit, publish
 from eventlake.pipeline.merge_ids import plan_merges
 from eventlake.ports import Progress
 
-RETIRED_SECONDS = 86_400.0
+RETIRED_SECONDS = 86_400
 """Seconds before a replaced index file is deleted: runs planned earlier may still read it."""
 
 
@@ -29,7 +29,7 @@ class UnfinishedRuns(NamedTuple):
     """Runs that died before their commit."""
 
 
-def find_unfinished_runs(ledger: Ledger) -> UnfinishedRuns:
+def find_unfinished_runs(ledger: Ledger, now: datetime) -> UnfinishedRuns:
     """Find the runs that have a stage and whether they committed; writes nothing.
 
     Leases are checked before the ledger is read. In the other order, a run that commits in between
@@ -38,7 +38,8 @@ def find_unfinished_runs(ledger: Ledger) -> UnfinishedRuns:
     run's own commit sees that and no longer abandons it.
     """
     store = ledger.store
-    dead = {run_id: is_dead(store, run_id) for run_id in list_staged_runs(store, ledger.folder)}
+    runs = list_staged_runs(store, ledger.folder)
+    dead = {run_id: is_dead(store, run_id, now) for run_id in runs}
     state = ledger.read_state()
     sequences = {run_id: ledger.find_sequence(run_id, state) for run_id in dead}
     return UnfinishedRuns(
@@ -50,7 +51,7 @@ def find_unfinished_runs(ledger: Ledger) -> UnfinishedRuns:
 
 def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[tuple[str, ...], State]:
     """Finish committed runs; return the runs that died uncommitted, and the ledger's state."""
-    unfinished = find_unfinished_runs(ledger)
+    unfinished = find_unfinished_runs(ledger, lake.clock.now())
     for sequence, run_is_dead in unfinished.to_finish.items():
         commit = ledger.read_commit(sequence)
         if run_is_dead:
@@ -62,24 +63,22 @@ def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[tuple[str, 
     return unfinished.uncommitted, unfinished.state
 
 
-def make_plan(state: State, settings: SourceSettings, inputs: Sequence[Input]) -> Plan:
-    """Plan a run over new inputs, starting from the ledger's state."""
+def make_plan(
+    state: State, settings: SourceSettings, inputs: Sequence[Input], time_ns: int
+) -> Plan:
+    """Plan a run over new inputs at `time_ns`, starting from the ledger's state."""
+    retired_before = time_ns - RETIRED_SECONDS * 10**9
     return Plan(
-        run_id=f"{time.time_ns():019d}",
+        run_id=f"{time_ns:019d}",
         settings=settings,
         base=state.sequence,
         inputs=tuple(inputs),
         tables=state.tables,
         ids=state.ids,
         merges=plan_merges(state.ids),
-        deletes=tuple(path for path, run in state.retired.items() if _age(run) > RETIRED_SECONDS),
+        deletes=tuple(path for path, run in state.retired.items() if int(run) < retired_before),
         renamed=is_renamed(state, settings),
     )
-
-
-def _age(run_id: str) -> float:
-    """Seconds since a run was planned."""
-    return time.time() - int(run_id) / 1e9
 
 
 def is_renamed(state: State, settings: SourceSettings) -> bool:

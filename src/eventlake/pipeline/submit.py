@@ -7,8 +7,6 @@ object in the stage says that the run is wanted: without it, a job neither begin
 import json
 import os
 import socket
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -49,9 +47,7 @@ class SubmitterLease:
         return read_lease(self.store, self.run_id) == self.lease
 
 
-def submit_run(
-    run: Run, cluster: JobRunner, sleep: Callable[[float], None] = time.sleep
-) -> tuple[Commit, FinishResult]:
+def submit_run(run: Run, cluster: JobRunner) -> tuple[Commit, FinishResult]:
     """Execute a run on a cluster and wait for it; returns and raises what `sync` would.
 
     An error of the cluster while waiting leaves the job running. An interrupt cancels it.
@@ -68,7 +64,7 @@ def submit_run(
         fail_run(run, problem)
         raise
     try:
-        state = wait_for_job(run, cluster, handle, lease, sleep)
+        state = wait_for_job(run, cluster, handle, lease)
     except EventLakeError as problem:
         raise type(problem)(f"{problem}; the job {handle} was not cancelled") from problem
     except BaseException as problem:
@@ -87,13 +83,7 @@ def write_job(run: Run) -> None:
     run.lake.store.write(job_path(run_id), job.to_json())
 
 
-def wait_for_job(
-    run: Run,
-    cluster: JobRunner,
-    handle: str,
-    lease: SubmitterLease,
-    sleep: Callable[[float], None],
-) -> JobState:
+def wait_for_job(run: Run, cluster: JobRunner, handle: str, lease: SubmitterLease) -> JobState:
     """Wait until a job has ended and return its final state.
 
     Renews the lease meanwhile, so that other runs do not treat the waiting run as dead.
@@ -101,7 +91,7 @@ def wait_for_job(
     while not (state := cluster.state(handle)).is_over:
         run.progress.step(state.phase, 0, 0, 0)
         lease.renew()
-        sleep(POLL_SECONDS)
+        run.lake.clock.sleep(POLL_SECONDS)
     return state
 
 

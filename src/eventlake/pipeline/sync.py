@@ -6,7 +6,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, pairwise
-from time import perf_counter
 
 import msgspec
 
@@ -24,7 +23,7 @@ from eventlake.ledger import Ledger, Stage, remove_stage
 from eventlake.model import layout
 from eventlake.model.commit import Commit, IdMerge, Plan
 from eventlake.model.naming import Call
-from eventlake.model.report import failure_lines, to_lines
+from eventlake.model.report import failure_lines, stamp, to_lines
 from eventlake.model.schema import new_table
 from eventlake.pipeline.build_commit import (
     RunResults,
@@ -102,10 +101,10 @@ class Run:
     @contextmanager
     def time_step(self, step: str) -> Iterator[None]:
         """Announce a step to `progress` and add its duration to `timings`."""
-        began = perf_counter()
+        began = self.lake.clock.monotonic()
         self.progress.step(step, 0, 0, 0)
         yield
-        self.timings[step] = perf_counter() - began
+        self.timings[step] = self.lake.clock.monotonic() - began
 
 
 def sync(run: Run) -> tuple[Commit, FinishResult]:
@@ -152,7 +151,10 @@ def fail_run(run: Run, problem: BaseException) -> None:
             remove_stage(run.lake.store, run.plan.run_id)
         code = problem.code if isinstance(problem, EventLakeError) else Internal.code
         reason = str(problem) or type(problem).__name__
-        lines = failure_lines(run.plan.run_id, run.plan.settings, reason, code, run.lake.facts)
+        finished = stamp(run.lake.clock.now())
+        lines = failure_lines(
+            run.plan.run_id, run.plan.settings, reason, code, finished, run.lake.facts
+        )
         path = layout.report_path(run.plan.settings.folder, run.plan.run_id)
         run.lake.store.write(path, to_lines(lines))
 

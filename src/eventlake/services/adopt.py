@@ -6,7 +6,6 @@ The ids are read from twice as many days, because an event may repeat one up to 
 before it. Older logs count as loaded.
 """
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import pyarrow.parquet as pq
 
 from eventlake import archive
 from eventlake.claims import check_claims
+from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import InvalidSettings
 from eventlake.kernels.cast import ARROW_BY_TYPE
 from eventlake.kernels.chunk import RECEIVED_AT
@@ -75,13 +75,17 @@ class AdoptionResult(FrozenModel):
 
 
 def adopt(
-    source: str, *, lake: str | Path | LakeSettings, changes: Mapping[str, object] | None = None
+    source: str,
+    *,
+    lake: str | Path | LakeSettings,
+    changes: Mapping[str, object] | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> AdoptionResult:
     """Adopt the tables of a source with one commit; `changes` are the user's settings.
 
     Raises `InvalidSettings` if EventLake has landed events of the source or its tables are unfit.
     """
-    parts = open_parts(lake)
+    parts = open_parts(lake, clock=clock)
     settings = source_settings(**{"source": source, **(changes or {})}).of_workspace(
         parts.workspace
     )
@@ -197,10 +201,10 @@ def _adopt_tables(adoption: Adoption) -> AdoptionResult:
     paths = [path for sizes in files.values() for path in sizes]
     days = [_partition_day(path) for path in paths]
     _check_types(adoption, files)
-    newest = max(days, default=datetime.now(UTC).date())
+    newest = max(days, default=adoption.lake.clock.now().date())
     since = newest - timedelta(days=adoption.settings.dedup_days)
     logs = _find_earlier_logs(adoption, since)
-    run_id = f"{time.time_ns():019d}"
+    run_id = f"{adoption.lake.clock.time_ns():019d}"
     ids_since = since - timedelta(days=adoption.settings.dedup_days)
     recent = [path for path in paths if _partition_day(path) >= ids_since]
     with Stage(adoption.store, adoption.ledger.folder, run_id):

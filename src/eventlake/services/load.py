@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 from pydantic import Field
 
 from eventlake import archive
 from eventlake.claims import check_claims
+from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import Internal
 from eventlake.lakes import open_job_runner, open_parts, open_store
 from eventlake.ledger import Ledger, State, resolve_source
@@ -83,15 +83,19 @@ class LoadPlan(FrozenModel):
 
 
 def plan_load(
-    paths: Sequence[str | Path], *, lake: str | Path, settings: SourceSettings
+    paths: Sequence[str | Path],
+    *,
+    lake: str | Path,
+    settings: SourceSettings,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> LoadPlan:
     """Plan a load without writing anything."""
-    parts = open_parts(lake, make=True)
+    parts = open_parts(lake, make=True, clock=clock)
     settings = settings.of_workspace(parts.workspace)
     listing = archive.find_inputs(paths, open_input_stores(paths, parts.store))
     unfinished = UnfinishedRuns(State(), {}, ())
     if parts.store.is_there:
-        unfinished = find_unfinished_runs(Ledger(parts.store, settings.folder))
+        unfinished = find_unfinished_runs(Ledger(parts.store, settings.folder), clock.now())
         check_claims(parts.store, settings)
     state = unfinished.state
     check_settings(state, settings)
@@ -115,14 +119,18 @@ def plan_load(
 
 
 def plan_sync(
-    source: str, *, lake: str | Path, changes: Mapping[str, object] | None = None
+    source: str,
+    *,
+    lake: str | Path,
+    changes: Mapping[str, object] | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> LoadPlan:
     """Plan a sync without writing anything."""
     store = open_store(lake)
     settings = resolve_source(store, source, **changes or {})
     check_source(store, settings)
     days = list_archive_days(store, archive_path(settings.folder))
-    return plan_load(days, lake=lake, settings=settings)
+    return plan_load(days, lake=lake, settings=settings, clock=clock)
 
 
 def load(  # noqa: PLR0913 - each is an option of the command
@@ -136,6 +144,7 @@ def load(  # noqa: PLR0913 - each is an option of the command
     temporary_cluster: bool = False,
     progress: Progress | None = None,
     spark: SparkProvider | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> LoadResult:
     """Land the events of raw logs that were not loaded before, and finish crashed runs first.
 
@@ -143,7 +152,7 @@ def load(  # noqa: PLR0913 - each is an option of the command
     `spark`, or one that is started on `master`.
     """
     progress = progress or NoProgress()
-    parts = open_parts(lake, make=True)
+    parts = open_parts(lake, make=True, clock=clock)
     cluster = open_job_runner(lake, parts.store, temporary=temporary_cluster)
     settings = settings.of_workspace(parts.workspace)
     ledger = Ledger(parts.store, settings.folder)
@@ -153,7 +162,7 @@ def load(  # noqa: PLR0913 - each is an option of the command
     dead, state = recover(parts, ledger, progress)
     check_claims(parts.store, settings)
     check_settings(state, settings)
-    listing = copy_streams(listing, parts.store, settings.folder, progress)
+    listing = copy_streams(listing, parts, settings.folder, progress)
     new_inputs = tuple(one for one in listing.inputs if not state.has_loaded(one))
     if keep_raw:
         new_inputs = archive.copy_inputs(new_inputs, parts.store, settings.folder, stores)
@@ -171,7 +180,7 @@ def load(  # noqa: PLR0913 - each is an option of the command
     }
     if not new_inputs:
         return _nothing_to_load(listing, summary)
-    plan = make_plan(state, settings, new_inputs)
+    plan = make_plan(state, settings, new_inputs, clock.time_ns())
     spark = spark or LocalSpark(master)
     run = Run(parts, ledger, spark, plan, progress, frozenset(suppressed), dead, stores)
     with mention_archived_streams(listing, settings.source):
@@ -191,6 +200,7 @@ def sync(  # noqa: PLR0913 - as above
     temporary_cluster: bool = False,
     progress: Progress | None = None,
     spark: SparkProvider | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> LoadResult:
     """Load the files of the source's archive that were not loaded before.
 
@@ -208,6 +218,7 @@ def sync(  # noqa: PLR0913 - as above
         temporary_cluster=temporary_cluster,
         progress=progress,
         spark=spark,
+        clock=clock,
     )
 
 
@@ -225,26 +236,28 @@ def _nothing_to_load(listing: archive.InputListing, summary: dict[str, Any]) -> 
 
 def _run_in_process(run: Run) -> tuple[Commit, FinishResult]:
     """Start Spark and sync; an internal error gets the path of Spark's log."""
-    began = perf_counter()
+    clock = run.lake.clock
+    began = clock.monotonic()
     run.progress.step("start", 0, 1, 0)
     run.runner.session()
-    started = perf_counter()
+    started = clock.monotonic()
     try:
         result = run_sync(run)
     except Internal as problem:
         raise Internal(f"{problem}; Spark's log is {log_path()}") from problem
-    run.timings |= {"spark_start": started - began, "total": perf_counter() - started}
+    run.timings |= {"spark_start": started - began, "total": clock.monotonic() - started}
     return result
 
 
 def _run_on_cluster(
     run: Run, cluster: AbstractContextManager[JobRunner]
 ) -> tuple[Commit, FinishResult]:
-    began = perf_counter()
+    clock = run.lake.clock
+    began = clock.monotonic()
     run.progress.step("upload", 0, 1, 0)
     with cluster as ready:
         result = submit_run(run, ready)
-    run.timings["total"] = perf_counter() - began
+    run.timings["total"] = clock.monotonic() - began
     return result
 
 

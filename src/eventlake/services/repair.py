@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from eventlake.claims import rebuild_claims
+from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import Damaged, EventLakeError
 from eventlake.lake import Lake
 from eventlake.lakes import open_parts
@@ -30,9 +31,9 @@ class RepairResult(FrozenModel):
     """Errors of what could not be repaired."""
 
 
-def repair(lake: str | Path | LakeSettings) -> list[RepairResult]:
+def repair(lake: str | Path | LakeSettings, clock: Clock = SYSTEM_CLOCK) -> list[RepairResult]:
     """Finish crashed runs, then correct snapshots, claims and catalog entries of every source."""
-    parts = open_parts(lake)
+    parts = open_parts(lake, clock=clock)
     ledgers = [Ledger(parts.store, folder) for folder in list_source_folders(parts.store)]
     rebuild_claims(parts.store, (one for ledger in ledgers for one in _settings_history(ledger)))
     return [_repair_source(parts, ledger) for ledger in ledgers]
