@@ -115,7 +115,7 @@ class Collector:
         self._settings = settings
         self._sources = [SourceRuntime(settings, source) for source in sources]
         self.app = App(
-            keys=self._list_keys(),
+            keys=self._make_keys(),
             clock=settings.clock,
             limits=settings.limits,
             proxies=TrustedProxies(os.environ.get(PROXIES_VARIABLE, LOOPBACK)),
@@ -138,7 +138,7 @@ class Collector:
             try:
                 source.load_changed_files()
                 if source.access != before:
-                    self.app.keys = self._list_keys()
+                    self.app.keys = self._make_keys()
             except (InvalidSettings, OSError, ValueError) as problem:
                 source.access = before
                 sys.stderr.write(f"warning: {problem}\n")
@@ -152,5 +152,5 @@ class Collector:
         for source in self._sources:
             source.close(max(0.0, until - clock.monotonic()))
 
-    def _list_keys(self) -> SourceKeys:
+    def _make_keys(self) -> SourceKeys:
         return SourceKeys(key for source in self._sources for key in source.list_keys())
