@@ -273,12 +273,8 @@ class CollectOptions:
 
 def _values_of_source(values: list[str], name: str, names: list[str]) -> list[str]:
     """Return the values for one source: those as `name:value`, and those that name no source."""
-    parts = [value.partition(":") for value in values]
-    return [
-        rest if first in names else value
-        for value, (first, _, rest) in zip(values, parts, strict=True)
-        if first == name or first not in names
-    ]
+    others = tuple(f"{other}:" for other in names if other != name)
+    return [value.removeprefix(f"{name}:") for value in values if not value.startswith(others)]
 
 
 @dataclass(frozen=True)

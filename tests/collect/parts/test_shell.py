@@ -90,6 +90,8 @@ def test_each_source_gets_its_own_keys_id_and_suppression_files(
     assert [one.settings.source_id for one in (web, ios, tv)] == ["web", "5", "tv"]
     assert web.suppress == tv.suppress == (Path("all"),)
     assert ios.suppress == (Path("all"), Path("ios"))
+    (source,) = CollectOptions(write_key=["tv"]).served_sources(settings.store, ["tv"])
+    assert source.write_keys == ("tv",), "a key may be equal to the name of its source"
     assert ios.source_file(settings) == tmp_path / "spool/5/source.json"
 
 
