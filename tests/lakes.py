@@ -245,6 +245,7 @@ def _paths(commit: Any) -> Iterator[str]:
     for table in commit.get("tables", ()):
         yield from (file["path"] for file in table.get("adds", ()))
     yield from (file["path"] for file in commit.get("ids", ()))
+    yield from (merge["file"]["path"] for merge in commit.get("merges", ()))
     if quarantine := commit.get("quarantine"):
         yield quarantine["path"]
 
@@ -311,8 +312,13 @@ def _failure(path: Path) -> str:
 
 
 def _ids(lake: Path, commits: list[Any]) -> Counter[Any]:
+    """The ids of the live index files: those that a merged file replaced may be deleted."""
     ids: Counter[Any] = Counter()
-    for file in (file for commit in commits for file in commit.get("ids", ())):
+    merges = [merge for commit in commits for merge in commit.get("merges", ())]
+    files = [file for commit in commits for file in commit.get("ids", ())]
+    files += [merge["file"] for merge in merges]
+    replaced = {path for merge in merges for path in merge["replaces"]}
+    for file in (file for file in files if file["path"] not in replaced):
         rows = pq.read_table(lake / file["path"], partitioning=None).to_pylist()
         assert len(rows) == file["rows"]
         ids.update(tuple(row.values()) for row in rows)

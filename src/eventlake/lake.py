@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.ledger import Ledger
 from eventlake.model.layout import DEFAULT_LAYOUT, Layout
 from eventlake.ports import Catalog, TableFormat
@@ -21,6 +22,8 @@ class Lake:
     """The workspace in the lake's settings, if any."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """Fields of every report of the lake, such as `s3_bucket`."""
+    clock: Clock = SYSTEM_CLOCK
+    """The clock of runs: of their ids, leases and reports."""
 
     def ledger(self, folder: str) -> Ledger:
         """The ledger of the source with this folder."""

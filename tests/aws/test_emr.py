@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from eventlake.clock import SYSTEM_CLOCK
 from eventlake.errors import Conflict, InsufficientPermissions, Internal, InvalidSettings
 from eventlake.lakes import open_store
 from eventlake.ledger import Ledger, is_dead, lease_path, read_lease
@@ -208,7 +209,7 @@ def test_a_run_that_waits_is_not_held_for_dead(emr: Emr) -> None:
     store, run = open_store(emr.lake), run_of(emr)
     renewed = lease_time(store, run)
     wait_until(lambda: lease_time(store, run) > renewed)
-    assert not is_dead(Ledger(store, DEFAULT_LAYOUT, "web"), run)
+    assert not is_dead(Ledger(store, DEFAULT_LAYOUT, "web"), run, SYSTEM_CLOCK.now())
     assert emr.run(step)[0] == 0
     loading.result()
 

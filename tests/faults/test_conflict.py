@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from eventlake.catalogs.files import FilesCatalog
+from eventlake.clock import SYSTEM_CLOCK
 from eventlake.errors import Conflict
 from eventlake.ledger import Ledger, Stage, is_dead, read_lease
 from eventlake.model.catalog import CatalogTable
@@ -415,8 +416,8 @@ def test_a_stage_that_has_no_lease_yet_is_not_dead(tmp_path: Path) -> None:
     ledger = Ledger(Disk(str(tmp_path)), DEFAULT_LAYOUT, "web")
     run_id = f"{time.time_ns():019d}"
     (tmp_path / DEFAULT_LAYOUT.stage_path(run_id)).mkdir(parents=True)
-    assert not is_dead(ledger, run_id)
-    assert is_dead(ledger, "1700000000000000000")
+    assert not is_dead(ledger, run_id, SYSTEM_CLOCK.now())
+    assert is_dead(ledger, "1700000000000000000", SYSTEM_CLOCK.now())
 
 
 def test_a_lease_that_goes_while_it_is_read_is_no_lease(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_a_lake_with_another_layout_and_catalog(lake: OtherSettings, tmp_path: P
         one.model_copy(update={"bytes": mine.bytes})
         for one, mine in zip(other.tables(), opened.tables(), strict=True)
     ]
-    query = "select id, received_at, day, hr from web.pages order by all"
+    query = "select id, received_at, day, hr from web.page order by all"
     assert opened.query(query) == other.query(query)
     assert opened.quarantine("web").num_rows == other.quarantine("web").num_rows > 0
     runs = "select count(distinct run_id) as n from __segment_datalake.sync_reports"
@@ -71,13 +71,13 @@ def test_the_tables_of_a_new_catalog(lake: OtherSettings, tmp_path: Path) -> Non
     (table,) = CATALOG.tables("__segment_datalake")
     assert table.location == "lake/reports"
     before = dict(CATALOG.entries)
-    pages = before["web.pages"]
+    pages = before["web.page"]
     assert pages.location == "staging/web/segment_type=pages"
     CATALOG.drop(pages)
-    assert "web.pages is not in the catalog" in open_lake(lake).verify("web").problems[0]
+    assert "web.page is not in the catalog" in open_lake(lake).verify("web").problems[0]
     steps = lakes.Recorder()
     load([third], lake, steps)
-    again = CATALOG.entries["web.pages"]
+    again = CATALOG.entries["web.page"]
     assert {tuple(one.items()) for one in again.partitions} > {
         tuple(one.items()) for one in pages.partitions
     }
@@ -89,7 +89,7 @@ def test_the_tables_of_a_new_catalog(lake: OtherSettings, tmp_path: Path) -> Non
     CATALOG.replace(stray)
     CATALOG.entries.pop("__segment_datalake.sync_reports")
     (repaired,) = repair(lake)
-    assert (repaired.registered, repaired.dropped) == (("web.pages",), ("web.gone",))
+    assert (repaired.registered, repaired.dropped) == (("web.page",), ("web.gone",))
     assert repaired.problems == ()
     assert CATALOG.entries == expected
     assert open_lake(lake).verify("web").problems == ()

@@ -29,6 +29,7 @@ from eventlake.model.schema import Column, new_table
 from eventlake.model.settings import SourceSettings
 from eventlake.model.types import Type
 from eventlake.model.values import FrozenModel
+from tests.clocks import SimulatedClock
 from tests.processes import Ran
 
 ROOT = Path(__file__).parents[2]
@@ -380,11 +381,13 @@ def test_books_that_do_not_balance_are_shown_so() -> None:
 
 
 def test_plain_progress_is_a_line_at_the_ends_and_now_and_then() -> None:
-    out, now = StringIO(), iter([0.0, 1.0, 2.0, 7.0, 10.0, 10.5, 20.0])
-    lines = ProgressLines(out, clock=lambda: next(now))
+    out, clock = StringIO(), SimulatedClock(datetime(2026, 11, 1, tzinfo=UTC))
+    lines = ProgressLines(out, clock)
     lines.step("plan", 0, 0, 0)
-    for done in (0, 1, 2, 4, 4):
+    for seconds, done in ((1, 0), (1, 1), (5, 2), (3, 4), (0.5, 4)):
+        clock.sleep(seconds)
         lines.step("read", done, 4, done * 1000)
+    clock.sleep(9.5)
     lines.step("commit", 1, 1, 0)
     assert out.getvalue().splitlines() == [
         "plan",

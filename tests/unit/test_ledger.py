@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from eventlake.clock import SYSTEM_CLOCK
 from eventlake.errors import Damaged
 from eventlake.ledger import (
     DEAD_AFTER,
@@ -23,6 +24,7 @@ from eventlake.ledger import (
     list_staged_runs,
     read_lease,
     remove_stage,
+    resolve_source,
 )
 from eventlake.ledger.commits import MAX_SNAPSHOTS
 from eventlake.model.commit import (
@@ -383,18 +385,18 @@ def test_a_run_that_works_lives(ledger: Ledger) -> None:
     with Stage(ledger, RUN):
         found = read_lease(ledger, RUN)
         assert found == Lease(folder="web", host=socket.gethostname(), pid=os.getpid())
-        assert not is_dead(ledger, RUN)
+        assert not is_dead(ledger, RUN, SYSTEM_CLOCK.now())
         assert list_staged_runs(ledger) == [RUN]
 
 
 def test_a_run_whose_process_has_ended_is_dead(store: Store, ledger: Ledger) -> None:
     lease(store, pid=ended_process())
-    assert is_dead(ledger, RUN)
+    assert is_dead(ledger, RUN, SYSTEM_CLOCK.now())
 
 
 def test_a_process_on_another_machine_cannot_be_asked(store: Store, ledger: Ledger) -> None:
     lease(store, host="elsewhere", pid=ended_process())
-    assert not is_dead(ledger, RUN)
+    assert not is_dead(ledger, RUN, SYSTEM_CLOCK.now())
 
 
 @pytest.mark.parametrize(
@@ -407,19 +409,19 @@ def test_a_run_that_is_silent_for_long_is_dead(
     place = Path(store.root) / lease_path(DEFAULT_LAYOUT, RUN)
     then = place.stat().st_mtime - silent.total_seconds()
     os.utime(place, (then, then))
-    assert is_dead(ledger, RUN) is dead
+    assert is_dead(ledger, RUN, SYSTEM_CLOCK.now()) is dead
 
 
 def test_a_run_that_writes_is_not_silent(store: Store, ledger: Ledger) -> None:
     lease(store, host="elsewhere")
     os.utime(Path(store.root) / lease_path(DEFAULT_LAYOUT, RUN), (0, 0))
     store.write(f"segment-stage/{RUN}/read/x", b"")
-    assert not is_dead(ledger, RUN)
+    assert not is_dead(ledger, RUN, SYSTEM_CLOCK.now())
 
 
 def test_a_stage_without_a_lease_is_dead(store: Store, ledger: Ledger) -> None:
     store.write(f"segment-stage/{RUN}/read/x", b"")
-    assert is_dead(ledger, RUN)
+    assert is_dead(ledger, RUN, SYSTEM_CLOCK.now())
     assert list_staged_runs(ledger) == list_staged_runs(replace(ledger, folder="app")) == [RUN]
 
 
@@ -466,3 +468,15 @@ def test_a_stage_goes_with_all_that_is_in_it(store: Store, ledger: Ledger) -> No
     assert not (Path(store.root) / f"segment-stage/{RUN}").exists()
     assert list_staged_runs(ledger) == ["2"]
     remove_stage(ledger, RUN)
+
+
+def test_settings_are_the_changes_then_the_last_load_then_the_defaults(store: Store) -> None:
+    assert resolve_source(store, DEFAULT_LAYOUT, "web") == source_settings(source="web")
+    last = source_settings(source="web", source_id="id-1", naming="native", dedup_days=3)
+    Ledger(store, DEFAULT_LAYOUT, "id-1").append(
+        1, Commit(run_id="1793500000000000000", settings=last, inputs=(), counts=Counts())
+    )
+    assert resolve_source(store, DEFAULT_LAYOUT, "web") == last
+    assert resolve_source(store, DEFAULT_LAYOUT, "id-1") == last
+    changed = resolve_source(store, DEFAULT_LAYOUT, "web", dedup_days=1, naming=None)
+    assert (changed.dedup_days, changed.naming) == (1, "native")

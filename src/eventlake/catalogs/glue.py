@@ -1,7 +1,6 @@
 """The AWS Glue Data Catalog: where Athena, EMR and Redshift Spectrum find the tables."""
 
 import random
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from eventlake.catalogs.glue_tables import (
     path_below,
     table_input,
 )
+from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import EventLakeError, InsufficientPermissions, MissingTable, Unavailable
 from eventlake.model.catalog import CatalogTable
 from eventlake.parallel import run_per_table
@@ -61,6 +61,7 @@ class GlueCatalog:
     catalog_id: str = ""
     projection: bool = False
     """Use Athena's partition projection; register partitions of the reports only."""
+    clock: Clock = SYSTEM_CLOCK
 
     def tables(self, database: str = "") -> Sequence[CatalogTable]:
         """The tables of this lake in databases with our parameter or with a location in the lake.
@@ -158,7 +159,7 @@ class GlueCatalog:
 
     def _ensure_table(self, table: CatalogTable) -> None:
         change = self._read_and_update if table.is_partial else self._create_or_update
-        current = _retry_on_change(partial(change, table))
+        current = _retry_on_change(self.clock, partial(change, table))
         self._add_partitions(table, current)
 
     def _get(self, database: str, name: str) -> Shape | None:
@@ -236,7 +237,11 @@ class GlueCatalog:
         if not self._projects(table):
             return {}
         return missing_parameters(
-            current, table.partition_columns, partitions, location(self.root, table)
+            current,
+            table.partition_columns,
+            partitions,
+            location(self.root, table),
+            f"{self.clock.now():%Y-%m-%d}",
         )
 
     def _projects(self, table: CatalogTable) -> bool:
@@ -305,7 +310,9 @@ class GlueCatalog:
         remaining = iter(items)
         while batch := list(islice(remaining, MAX_BATCH)):
             arguments = {"DatabaseName": table.database, "TableName": table.name, field: batch}
-            response = _retry_on_change(partial(self._call, action, _resource(table), arguments))
+            response = _retry_on_change(
+                self.clock, partial(self._call, action, _resource(table), arguments)
+            )
             with self._errors(action, _resource(table)):
                 _raise_first_error(action, response.get("Errors", ()))
 
@@ -360,13 +367,13 @@ def _resource(table: CatalogTable) -> str:
     return f"table/{table.database}/{table.name}"
 
 
-def _retry_on_change(work: Callable[[], Any]) -> Any:
+def _retry_on_change(clock: Clock, work: Callable[[], Any]) -> Any:
     """Call `work`, and again with increasing pauses while it raises `_Changed`."""
     for number in range(RETRIES):
         try:
             return work()
         except _Changed:
-            time.sleep(random.uniform(0, 0.05 * 2**number))  # noqa: S311 - not a secret
+            clock.sleep(random.uniform(0, 0.05 * 2**number))  # noqa: S311 - not a secret
     return work()
 
 

@@ -151,7 +151,9 @@ def _show_load(result: "LoadResult", run: RunOptions) -> None:
 @app.command()
 @expand_option_groups
 def serve(
-    source: Source,
+    source: Annotated[
+        list[str], typer.Option(help="A source's slug or id; repeat it for several sources.")
+    ],
     options: CollectOptions,
     lake: LakeRoot = DEFAULT_LAKE,
     as_json: AsJson = False,
@@ -163,8 +165,10 @@ def serve(
     """
     with show.require_extra("collect"):
         from eventlake.collect.server import serve as serve_collector
+    settings = options.collector_settings(lake)
     serve_collector(
-        options.collector_settings(source, lake),
+        settings,
+        options.served_sources(settings.store, source),
         lambda endpoint: show.print_result(endpoint, as_json, show.endpoint),
     )
 

@@ -1,7 +1,8 @@
 """The options that commands share."""
 
 import inspect
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
@@ -13,11 +14,14 @@ from eventlake.model.layout import DatePartition
 from eventlake.model.naming import Naming
 
 if TYPE_CHECKING:
-    from eventlake.collect.server import CollectorSettings
+    from eventlake.collect.settings import CollectorSettings, ServedSource
     from eventlake.model.settings import SourceSettings
     from eventlake.sample import SampleSpec
+    from eventlake.stores import Store
 
 DEFAULT_LAKE = "lake"
+WRITE_KEY = "EVENTLAKE_WRITE_KEY"
+"""The environment variable of write keys."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Hide progress and tables.")]
@@ -160,7 +164,7 @@ class RunOptions:
         """Return the user ids of the suppression file, sorted."""
         if self.suppress is None:
             return []
-        from eventlake.collect.source import read_suppressed_users
+        from eventlake.suppression import read_suppressed_users
 
         return sorted(read_suppressed_users(self.suppress))
 
@@ -174,17 +178,24 @@ class CollectOptions:
         int, typer.Option(min=0, max=65535, help="The port to listen on; 0 for a free one.")
     ] = 8400
     write_key: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            envvar="EVENTLAKE_WRITE_KEY",
-            help="The key that clients send.",
+            metavar="[SOURCE:]KEY",
+            help=f"A key that clients send; may be repeated. Also one a line in {WRITE_KEY}.",
             show_default="generated at the first start and stored with the spool",
         ),
     ] = None
     source_id: Annotated[
-        str | None, typer.Option(help="The source's id.", show_default="the slug")
+        list[str] | None,
+        typer.Option(metavar="[SOURCE:]ID", help="A source's id.", show_default="the slug"),
     ] = None
-    suppress: Suppress = None
+    suppress: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[SOURCE:]FILE",
+            help="A file of user ids, one a line, whose events are dropped; may be repeated.",
+        ),
+    ] = None
     spool: Annotated[
         Path | None, typer.Option(help="A local folder for the spool.", show_default="in the lake")
     ] = None
@@ -197,41 +208,76 @@ class CollectOptions:
         typer.Option(min=0.1, max=86400, help="Seconds after which the spool is archived."),
     ] = 60.0
 
-    def collector_settings(self, source: str, lake: str) -> "CollectorSettings":
-        """Return the server's settings; creates a lake on disk that does not exist.
+    def collector_settings(self, lake: str) -> "CollectorSettings":
+        """Return the settings of all sources; creates a lake on disk that does not exist.
 
         Raises `InvalidSettings` for a wrong option.
         """
-        from eventlake.collect.keys import validate_write_key
         from eventlake.collect.limits import Limits
-        from eventlake.collect.server import CollectorSettings
-        from eventlake.collect.source import resolve_settings
+        from eventlake.collect.settings import CollectorSettings
         from eventlake.errors import InvalidSettings
         from eventlake.lakes import open_store
-        from eventlake.model.layout import DEFAULT_LAYOUT
         from eventlake.stores import Disk
 
-        if self.write_key is not None:
-            validate_write_key(self.write_key, "--write-key")
         store = open_store(lake, make=True)
         if self.spool is None and not isinstance(store, Disk):
             raise InvalidSettings(
                 f"spool is not set: {store.root} is not a local folder, and events are "
                 "acknowledged when they are on disk; name a local folder with --spool"
             )
-        # A collector opens the store alone, also where tables are not supported. It looks for the
-        # settings of the last load in the default layout, and writes into the archive only.
-        settings = resolve_settings(store, DEFAULT_LAYOUT, source, source_id=self.source_id)
-        return CollectorSettings(
-            store=store,
-            source=settings,
-            host=self.host,
-            port=self.port,
-            write_key=self.write_key,
-            suppress=self.suppress,
-            spool=self.spool,
-            limits=Limits(int(self.seal_mb * (1 << 20)), self.seal_seconds),
-        )
+        limits = Limits(int(self.seal_mb * (1 << 20)), self.seal_seconds)
+        return CollectorSettings(store, self.host, self.port, self.spool, limits)
+
+    def served_sources(self, store: "Store", names: list[str]) -> "list[ServedSource]":
+        """Return the sources to serve, each with its own keys and suppression files.
+
+        Raises `InvalidSettings` for a wrong option, and for a source that is named twice.
+        """
+        from eventlake.collect.settings import ServedSource
+        from eventlake.errors import InvalidSettings
+        from eventlake.ledger import resolve_source
+        from eventlake.model.layout import DEFAULT_LAYOUT
+
+        served = list[ServedSource]()
+        for name in names:
+            ids = _values_of_source(self.source_id or [], name, names)
+            # The settings of the last load, if it was into a lake of the default layout.
+            source_id = ids[-1] if ids else None
+            settings = resolve_source(store, DEFAULT_LAYOUT, name, source_id=source_id)
+            for other in (one.settings for one in served):
+                if settings.folder == other.folder or settings.source == other.source:
+                    raise InvalidSettings(
+                        f"--source {name} is the source {other.source} with the id "
+                        f"{other.source_id}, which is served already: name each source once"
+                    )
+            keys = tuple(self._keys_of(name, names))
+            suppress = tuple(self._suppress_files_of(name, names))
+            served.append(ServedSource(settings, keys, suppress))
+        return served
+
+    def _keys_of(self, name: str, names: list[str]) -> Iterator[str]:
+        from eventlake.collect.keys import validate_write_key
+
+        given = self.write_key
+        if given is None:  # one a line: a key may have spaces
+            given = [line for line in os.environ.get(WRITE_KEY, "").split("\n") if line]
+        for key in _values_of_source(given, name, names):
+            validate_write_key(key, "--write-key ([SOURCE:]KEY, with a --source)")
+            yield key
+
+    def _suppress_files_of(self, name: str, names: list[str]) -> Iterator[Path]:
+        from eventlake.errors import InvalidSettings
+
+        for path in map(Path, _values_of_source(self.suppress or [], name, names)):
+            if not path.is_file():
+                raise InvalidSettings(f"--suppress is {str(path)!r}: no such file")
+            yield path
+
+
+def _values_of_source(values: list[str], name: str, names: list[str]) -> list[str]:
+    """Return the values for one source: those as `name:value`, and those that name no source."""
+    others = tuple(f"{other}:" for other in names if other != name)
+    return [value.removeprefix(f"{name}:") for value in values if not value.startswith(others)]
 
 
 @dataclass(frozen=True)

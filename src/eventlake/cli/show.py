@@ -80,8 +80,9 @@ def endpoint(target: "Endpoint") -> None:
     """Print where to send events, and a command to try it."""
     event = '{"userId":"u1","event":"Hello"}'
     print_line(f"listening on {target.url}")
-    print_line(f"write key: {target.write_key}")
-    user = quote(f"{target.write_key}:")
+    for source, key in target.write_keys.items():
+        print_line(f"write key of {source}: {key}")
+    user = quote(f"{next(iter(target.write_keys.values()))}:")
     print_line(f"try: curl -u {user} -d '{event}' {target.url}/v1/track")
 
 

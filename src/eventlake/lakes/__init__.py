@@ -6,12 +6,14 @@ import stat
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from eventlake import archive
+from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import InsufficientPermissions, InvalidSettings
 from eventlake.lake import Lake
 from eventlake.model.lake import (
@@ -49,7 +51,9 @@ BACKENDS: Mapping[type, Backend] = {
 }
 
 
-def open_parts(lake: str | Path | LakeSettings | Lake, *, make: bool = False) -> Lake:
+def open_parts(
+    lake: str | Path | LakeSettings | Lake, *, make: bool = False, clock: Clock = SYSTEM_CLOCK
+) -> Lake:
     """Open a lake's store, catalog and format, unless `lake` has them already.
 
     With `make`, a folder on disk need not exist.
@@ -58,7 +62,7 @@ def open_parts(lake: str | Path | LakeSettings | Lake, *, make: bool = False) ->
         return lake
     settings = resolve_settings(lake)
     parts: Lake = _module(settings).make_lake(settings, open_store(settings, make=make))
-    return parts
+    return replace(parts, clock=clock)
 
 
 def open_store(lake: str | Path | LakeSettings, *, make: bool = False) -> Store:

@@ -1,7 +1,7 @@
 """A source's ledger: its commits, the state they add up to, and the stages of its runs."""
 
 from eventlake.ledger.commits import Ledger
-from eventlake.ledger.sources import find_source, list_ledgers, list_sources
+from eventlake.ledger.sources import find_source, list_ledgers, list_sources, resolve_source
 from eventlake.ledger.stage import (
     DEAD_AFTER,
     Lease,
@@ -28,4 +28,5 @@ __all__ = [
     "list_staged_runs",
     "read_lease",
     "remove_stage",
+    "resolve_source",
 ]

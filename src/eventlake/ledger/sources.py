@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from eventlake.errors import InvalidSettings
 from eventlake.ledger.commits import Ledger
 from eventlake.model.layout import Layout
-from eventlake.model.settings import SourceSettings
+from eventlake.model.settings import SourceSettings, source_settings
 from eventlake.stores import Store
 
 MAX_REQUESTS = 16
@@ -34,6 +34,22 @@ def find_source(store: Store, layout: Layout, name: str) -> SourceSettings | Non
         if matches:
             return matches[0]
     return None
+
+
+def resolve_source(store: Store, layout: Layout, source: str, **changes: object) -> SourceSettings:
+    """Return the settings of a source's last load, or the defaults, with `changes` applied.
+
+    `source` is its slug or its id; with a `source_id` it is the slug of that source. Changes that
+    are None are ignored. Raises `InvalidSettings` when `source` and `source_id` contradict.
+    """
+    last = find_source(store, layout, str(changes.get("source_id") or source))
+    if last and source not in (last.source, last.source_id):
+        raise InvalidSettings(
+            f"source is {source!r}, and {last.source_id} is the id of {last.source}: "
+            "leave one of the two out"
+        )
+    settings = last.model_dump() if last else {"source": source}
+    return source_settings(**settings | {k: v for k, v in changes.items() if v is not None})
 
 
 def list_sources(store: Store, layout: Layout) -> list[SourceSettings]:

@@ -89,23 +89,18 @@ def read_lease(ledger: Ledger, run_id: str) -> Lease | None:
         return None
 
 
-def is_dead(ledger: Ledger, run_id: str) -> bool:
+def is_dead(ledger: Ledger, run_id: str, now: datetime) -> bool:
     """Whether a run has ended: by its lease, its process on this host, or `DEAD_AFTER`."""
     lease = read_lease(ledger, run_id)
     if lease is None:  # the run may be about to write it
-        return _age(run_id) > DEAD_AFTER
+        return now - datetime.fromtimestamp(int(run_id) // 10**9, UTC) > DEAD_AFTER
     if lease.pid == NO_PID:
         return True
     if lease.host == socket.gethostname() and not _is_running(lease.pid):
         return True
     staged = ledger.store.objects(ledger.layout.stage_path(run_id))
     renewed = max((one.modified for one in staged), default=None)
-    return renewed is None or datetime.now(UTC) - renewed > DEAD_AFTER
-
-
-def _age(run_id: str) -> timedelta:
-    """The time since a run was planned, by its id."""
-    return datetime.now(UTC) - datetime.fromtimestamp(int(run_id) // 10**9, UTC)
+    return renewed is None or now - renewed > DEAD_AFTER
 
 
 def _is_running(pid: int) -> bool:

@@ -59,6 +59,11 @@ def partition_of(path: str) -> dict[str, str]:
     return dict(folder.split("=", 1) for folder in path.split("/")[:-1] if "=" in folder)
 
 
+def archive_path(folder: str) -> str:
+    """The folder of a source's raw logs."""
+    return f"{LOGS}/{folder}"
+
+
 def run_day(run_id: str) -> str:
     """The UTC day a run was planned; a run's id is Unix nanoseconds."""
     return datetime.fromtimestamp(int(run_id) // 10**9, UTC).strftime("%Y-%m-%d")

@@ -50,10 +50,6 @@ Line = dict[str, Any]
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-def now() -> str:
-    return stamp(datetime.now(UTC))
-
-
 def stamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S.%f")
 
@@ -121,10 +117,11 @@ def failure_lines(
     settings: SourceSettings,
     error: str,
     code: str,
+    finished: str,
     facts: Mapping[str, str] = NOTHING,
 ) -> list[Line]:
     """The report of a run that failed before its commit."""
-    head = {**_head(run_id, settings, now()), **facts}
+    head = {**_head(run_id, settings, finished), **facts}
     return [
         {
             **head,

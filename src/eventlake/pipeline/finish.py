@@ -8,7 +8,7 @@ from eventlake.lake import Lake
 from eventlake.ledger import remove_stage
 from eventlake.model import report
 from eventlake.model.commit import Commit, TableChange, TableCommit, Transaction
-from eventlake.model.report import Problems, now, report_lines, to_lines
+from eventlake.model.report import Problems, report_lines, stamp, to_lines
 from eventlake.parallel import TableWork, run_per_table
 from eventlake.pipeline.register import register
 from eventlake.ports import Progress
@@ -82,7 +82,8 @@ def write_report(lake: Lake, commit: Commit, problems: Problems, progress: Progr
     progress.step("report", 0, 1, 0)
     path = lake.layout.report_path(commit.settings.folder, commit.run_id)
     try:
-        lake.store.write(path, to_lines(report_lines(commit, now(), problems, lake.facts)))
+        finished = stamp(lake.clock.now())
+        lake.store.write(path, to_lines(report_lines(commit, finished, problems, lake.facts)))
     except EventLakeError as problem:
         problems.setdefault(report.TABLE, (str(problem), problem.code))
         path = ""

@@ -1,6 +1,5 @@
 """Plan a run: check its settings, collect what the run needs."""
 
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -19,28 +18,28 @@ WEEK = 7 * DAY_MICROS
 
 
 def make_plan(
-    state: State, settings: SourceSettings, inputs: Sequence[Input], retired_seconds: float
+    state: State,
+    settings: SourceSettings,
+    inputs: Sequence[Input],
+    time_ns: int,
+    retired_seconds: float,
 ) -> Plan:
-    """Plan a run over new inputs, starting from the ledger's state.
+    """Plan a run over new inputs at `time_ns`, starting from the ledger's state.
 
     It deletes index files that were replaced more than `retired_seconds` ago.
     """
+    retired_before = time_ns - retired_seconds * 10**9
     return Plan(
-        run_id=f"{time.time_ns():019d}",
+        run_id=f"{time_ns:019d}",
         settings=settings,
         base=state.sequence,
         inputs=tuple(inputs),
         tables=state.tables,
         ids=state.ids,
         merges=plan_merges(state.ids),
-        deletes=tuple(path for path, run in state.retired.items() if _age(run) > retired_seconds),
+        deletes=tuple(path for path, run in state.retired.items() if int(run) < retired_before),
         renamed=is_renamed(state, settings),
     )
-
-
-def _age(run_id: str) -> float:
-    """Seconds since a run was planned."""
-    return time.time() - int(run_id) / 1e9
 
 
 def plan_merges(files: Sequence[IdFile]) -> tuple[tuple[IdFile, ...], ...]:

@@ -1,5 +1,6 @@
 """Recover from crashed runs: finish those that committed, find those that did not."""
 
+from datetime import datetime
 from typing import NamedTuple
 
 from eventlake.lake import Lake
@@ -19,7 +20,7 @@ class UnfinishedRuns(NamedTuple):
     """Runs that died before their commit."""
 
 
-def find_unfinished_runs(ledger: Ledger) -> UnfinishedRuns:
+def find_unfinished_runs(ledger: Ledger, now: datetime) -> UnfinishedRuns:
     """Find the runs that have a stage and whether they committed; writes nothing.
 
     Leases are checked before the ledger is read. In the other order, a run that commits in between
@@ -27,7 +28,7 @@ def find_unfinished_runs(ledger: Ledger) -> UnfinishedRuns:
     The plan must start from the returned state: if a run that seemed dead commits later, this
     run's own commit sees that and no longer abandons it.
     """
-    dead = {run_id: is_dead(ledger, run_id) for run_id in list_staged_runs(ledger)}
+    dead = {run_id: is_dead(ledger, run_id, now) for run_id in list_staged_runs(ledger)}
     state = ledger.read_state()
     sequences = {run_id: ledger.find_sequence(run_id, state) for run_id in dead}
     return UnfinishedRuns(
@@ -39,7 +40,7 @@ def find_unfinished_runs(ledger: Ledger) -> UnfinishedRuns:
 
 def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[tuple[str, ...], State]:
     """Finish committed runs; return the runs that died uncommitted, and the ledger's state."""
-    unfinished = find_unfinished_runs(ledger)
+    unfinished = find_unfinished_runs(ledger, lake.clock.now())
     for sequence, run_is_dead in unfinished.to_finish.items():
         commit = ledger.read_commit(sequence)
         if run_is_dead:

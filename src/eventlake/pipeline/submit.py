@@ -7,8 +7,6 @@ object in the stage says that the run is wanted: without it, a job neither begin
 import json
 import os
 import socket
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -50,9 +48,7 @@ class SubmitterLease:
         return read_lease(self.ledger, self.run_id) == self.lease
 
 
-def submit_run(
-    run: Run, runner: JobRunner, sleep: Callable[[float], None] = time.sleep
-) -> tuple[Commit, FinishResult]:
+def submit_run(run: Run, runner: JobRunner) -> tuple[Commit, FinishResult]:
     """Execute a run with a runner and wait for it; returns and raises what `sync` would.
 
     An error of the runner while waiting leaves the job running. An interrupt cancels it.
@@ -69,7 +65,7 @@ def submit_run(
         fail_run(run, problem)
         raise
     try:
-        state = wait_for_job(run, runner, handle, lease, sleep)
+        state = wait_for_job(run, runner, handle, lease)
     except EventLakeError as problem:
         raise type(problem)(f"{problem}; the job {handle} was not cancelled") from problem
     except BaseException as problem:
@@ -93,13 +89,7 @@ def write_job(run: Run) -> None:
     run.lake.store.write(job_path(run), job.to_json())
 
 
-def wait_for_job(
-    run: Run,
-    runner: JobRunner,
-    handle: str,
-    lease: SubmitterLease,
-    sleep: Callable[[float], None],
-) -> JobState:
+def wait_for_job(run: Run, runner: JobRunner, handle: str, lease: SubmitterLease) -> JobState:
     """Wait until a job has ended and return its final state.
 
     Renews the lease meanwhile, so that other runs do not treat the waiting run as dead.
@@ -107,7 +97,7 @@ def wait_for_job(
     while not (state := runner.state(handle)).is_over:
         run.progress.step(*(state.step or Step(state.phase)))
         lease.renew()
-        sleep(runner.poll_seconds)
+        run.lake.clock.sleep(runner.poll_seconds)
     return state
 
 

@@ -5,7 +5,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, pairwise
-from time import perf_counter
 
 import msgspec
 
@@ -23,7 +22,7 @@ from eventlake.lake import Lake
 from eventlake.ledger import Ledger, Stage, remove_stage
 from eventlake.model.commit import Commit, IdMerge, Plan
 from eventlake.model.naming import Call
-from eventlake.model.report import failure_lines, to_lines
+from eventlake.model.report import failure_lines, stamp, to_lines
 from eventlake.model.schema import SchemaChange, new_table
 from eventlake.model.tunables import Tunables
 from eventlake.pipeline.build_commit import RunResults, build_commit, check_counts
@@ -111,10 +110,10 @@ class Run:
     @contextmanager
     def time_step(self, step: str) -> Iterator[None]:
         """Announce a step to `progress` and add its duration to `timings`."""
-        began = perf_counter()
+        began = self.lake.clock.monotonic()
         self.progress.step(step, 0, 0, 0)
         yield
-        self.timings[step] = perf_counter() - began
+        self.timings[step] = self.lake.clock.monotonic() - began
 
 
 def sync(run: Run) -> tuple[Commit, FinishResult]:
@@ -165,7 +164,10 @@ def fail_run(run: Run, problem: BaseException) -> None:
         if isinstance(problem, EventLakeError | Cancelled):
             code = problem.code
         reason = str(problem) or type(problem).__name__
-        lines = failure_lines(run.plan.run_id, run.plan.settings, reason, code, run.lake.facts)
+        finished = stamp(run.lake.clock.now())
+        lines = failure_lines(
+            run.plan.run_id, run.plan.settings, reason, code, finished, run.lake.facts
+        )
         run.lake.store.write(run.report, to_lines(lines))
 
 

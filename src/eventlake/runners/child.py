@@ -12,12 +12,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from eventlake.clock import SYSTEM_CLOCK
 from eventlake.errors import InsufficientPermissions, InvalidSettings
 from eventlake.model.job import JobState, Phase, Step
 from eventlake.model.lake import LakeSettings
@@ -100,12 +100,12 @@ class ChildRunner:
         """
         pid = self._find_pid(handle)
         for number, seconds in ((signal.SIGTERM, self.grace_seconds), (signal.SIGKILL, 10.0)):
-            until = time.monotonic() + seconds
+            until = SYSTEM_CLOCK.monotonic() + seconds
             if pid and self._is_running(handle):
                 with suppress(ProcessLookupError):
                     (os.killpg if number == signal.SIGKILL else os.kill)(pid, number)
-            while self._is_running(handle) and time.monotonic() < until:
-                time.sleep(0.05)
+            while self._is_running(handle) and SYSTEM_CLOCK.monotonic() < until:
+                SYSTEM_CLOCK.sleep(0.05)
 
     def log(self, handle: str) -> str:
         return str(self._log_path(handle))

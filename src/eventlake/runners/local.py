@@ -7,10 +7,10 @@ import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import InsufficientPermissions, Unavailable
 from eventlake.runners.java import check_java
 from eventlake.runners.reasons import start_failure
@@ -138,10 +138,10 @@ def _conf(master: str) -> dict[str, str]:
     }
 
 
-def log_path() -> Path:
+def log_path(clock: Clock = SYSTEM_CLOCK) -> Path:
     """The log file of this process's Spark."""
     folder = log_folder()
-    started = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    started = clock.now().strftime("%Y%m%d-%H%M%S")
     return next(iter(folder.glob(f"spark-*-{os.getpid()}.log")), None) or (
         folder / f"spark-{started}-{os.getpid()}.log"
     )

@@ -5,7 +5,8 @@ import io
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -14,6 +15,7 @@ from isal import igzip
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.runners import entrypoint
 from eventlake.stores import Store
@@ -46,23 +48,26 @@ class Code(NamedTuple):
         return "./code:./environment"
 
 
-def upload(store: Store) -> Code:
+def upload(store: Store, clock: Clock = SYSTEM_CLOCK) -> Code:
     """Upload the code unless this version is in the bucket, and return its addresses."""
+    upload_if_old = partial(_upload_if_old, store, clock.now())
     # Its addresses are given to the cluster, so it may be in one place in all lakes.
     code = DEFAULT_LAYOUT.code
     package = f"{code}/{_hash(_package_files())}"
     environment = f"{code}/{_environment_hash()}"
     return Code(
-        entrypoint=_upload_if_old(store, f"{package}/entrypoint.py", _write_entrypoint),
-        package=_upload_if_old(store, f"{package}/eventlake.zip", write_package),
-        environment=_upload_if_old(store, f"{environment}/environment.tar.gz", write_environment),
+        entrypoint=upload_if_old(f"{package}/entrypoint.py", _write_entrypoint),
+        package=upload_if_old(f"{package}/eventlake.zip", write_package),
+        environment=upload_if_old(f"{environment}/environment.tar.gz", write_environment),
         tag=entrypoint.platform_tag(),
     )
 
 
-def _upload_if_old(store: Store, path: str, write: Callable[[IO[bytes]], None]) -> str:
+def _upload_if_old(
+    store: Store, now: datetime, path: str, write: Callable[[IO[bytes]], None]
+) -> str:
     uploaded = store.find(path)
-    if uploaded is None or datetime.now(UTC) - uploaded.modified > MAX_AGE:
+    if uploaded is None or now - uploaded.modified > MAX_AGE:
         with store.write_durably(path) as out:
             write(out)
     return store.uri(path)

@@ -6,7 +6,6 @@ The ids are read from twice as many days, because an event may repeat one up to 
 before it. Older logs count as loaded.
 """
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import pyarrow.parquet as pq
 
 from eventlake import archive
 from eventlake.claims import check_claims
+from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import InvalidSettings
 from eventlake.kernels.cast import ARROW_BY_TYPE
 from eventlake.kernels.chunk import RECEIVED_AT
@@ -32,7 +32,7 @@ from eventlake.ledger import Ledger, Stage
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.commit import Commit, CommitKind, Counts, DataFile, IdFile, Input, TableCommit
 from eventlake.model.lake import LakeSettings
-from eventlake.model.layout import LOGS, DatePartition, partition_of
+from eventlake.model.layout import DatePartition, archive_path, partition_of
 from eventlake.model.naming import PLURALS, Call, Naming, table_name
 from eventlake.model.schema import TableSchema, new_table, standard_columns
 from eventlake.model.settings import SourceSettings, source_settings
@@ -67,13 +67,17 @@ class AdoptionResult(FrozenModel):
 
 
 def adopt(
-    source: str, *, lake: str | Path | LakeSettings, changes: Mapping[str, object] | None = None
+    source: str,
+    *,
+    lake: str | Path | LakeSettings,
+    changes: Mapping[str, object] | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> AdoptionResult:
     """Adopt the tables of a source with one commit; `changes` are the user's settings.
 
     Raises `InvalidSettings` if EventLake has landed events of the source or its tables are unfit.
     """
-    parts = open_parts(lake)
+    parts = open_parts(lake, clock=clock)
     settings = source_settings(**{"source": source, **(changes or {})}).of_workspace(
         parts.workspace
     )
@@ -194,10 +198,10 @@ def _adopt_tables(adoption: Adoption) -> AdoptionResult:
     paths = [path for sizes in files.values() for path in sizes]
     days = [_partition_day(path) for path in paths]
     _check_types(adoption, files)
-    newest = max(days, default=datetime.now(UTC).date())
+    newest = max(days, default=adoption.lake.clock.now().date())
     since = newest - timedelta(days=adoption.settings.dedup_days)
     logs = _find_earlier_logs(adoption, since)
-    run_id = f"{time.time_ns():019d}"
+    run_id = f"{adoption.lake.clock.time_ns():019d}"
     ids_since = since - timedelta(days=adoption.settings.dedup_days)
     recent = [path for path in paths if _partition_day(path) >= ids_since]
     with Stage(adoption.ledger, run_id):
@@ -249,7 +253,7 @@ def _partition_day(path: str) -> date:
 
 def _find_earlier_logs(adoption: Adoption, since: date) -> tuple[Input, ...]:
     """Find the raw logs of days before `since` in the archive."""
-    folder = f"{LOGS}/{adoption.settings.folder}"
+    folder = archive_path(adoption.settings.folder)
     days = [day for day in adoption.store.names(folder)[0] if _log_day(day, since) < since]
     paths = [archive.lake_address(f"{folder}/{day}") for day in days]
     return archive.find_inputs(paths, archive.lake_input_stores(adoption.store)).inputs

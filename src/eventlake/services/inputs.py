@@ -33,13 +33,15 @@ def list_archive_days(store: Store, folder: str) -> list[str]:
 
 
 def copy_streams(
-    listing: archive.InputListing, store: Store, folder: str, progress: Progress
+    listing: archive.InputListing, lake: Lake, folder: str, progress: Progress
 ) -> archive.InputListing:
     """Copy the pipes of a listing into the archive, and list the copies as inputs."""
     if not listing.streams:
         return listing
     progress.step("archive", 0, 1, 0)
-    copies = {path: archive.copy_stream(path, store, folder) for path in listing.streams}
+    copies = {
+        path: archive.copy_stream(path, lake.store, folder, lake.clock) for path in listing.streams
+    }
     inputs = {one.uri: one for one in (*listing.inputs, *copies.values()) if one}
     empty = tuple(
         "standard input" if path == "-" else path for path, copy in copies.items() if copy is None

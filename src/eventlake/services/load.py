@@ -3,19 +3,19 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 from pydantic import Field
 
 from eventlake import archive
 from eventlake.claims import check_claims
-from eventlake.collect.source import archive_folder, resolve_settings
+from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import Internal
 from eventlake.lake import Lake
 from eventlake.lakes import open_input_stores, open_job_runner, open_parts
-from eventlake.ledger import State
+from eventlake.ledger import State, resolve_source
 from eventlake.model.commit import Commit, Counts, TableCommit
+from eventlake.model.layout import archive_path
 from eventlake.model.naming import catalog_name
 from eventlake.model.settings import SourceSettings
 from eventlake.model.tunables import Tunables
@@ -79,16 +79,20 @@ class LoadPlan(FrozenModel):
 
 
 def plan_load(
-    paths: Sequence[str | Path], *, lake: str | Path, settings: SourceSettings
+    paths: Sequence[str | Path],
+    *,
+    lake: str | Path,
+    settings: SourceSettings,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> LoadPlan:
     """Plan a load without writing anything."""
-    parts = open_parts(lake, make=True)
+    parts = open_parts(lake, make=True, clock=clock)
     settings = settings.of_workspace(parts.workspace)
     stores = open_input_stores(paths, parts.store)
     listing = archive.find_inputs(paths, stores, parts.layout)
     unfinished = UnfinishedRuns(State(), {}, ())
     if parts.store.is_there:
-        unfinished = find_unfinished_runs(parts.ledger(settings.folder))
+        unfinished = find_unfinished_runs(parts.ledger(settings.folder), clock.now())
         check_claims(parts.store, parts.layout, settings)
     state = unfinished.state
     check_settings(state, settings)
@@ -112,14 +116,18 @@ def plan_load(
 
 
 def plan_sync(
-    source: str, *, lake: str | Path, changes: Mapping[str, object] | None = None
+    source: str,
+    *,
+    lake: str | Path,
+    changes: Mapping[str, object] | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> LoadPlan:
     """Plan a sync without writing anything."""
     parts = open_parts(lake)
-    settings = resolve_settings(parts.store, parts.layout, source, **changes or {})
+    settings = resolve_source(parts.store, parts.layout, source, **changes or {})
     check_source(parts, settings)
-    days = list_archive_days(parts.store, archive_folder(settings))
-    return plan_load(days, lake=lake, settings=settings)
+    days = list_archive_days(parts.store, archive_path(settings.folder))
+    return plan_load(days, lake=lake, settings=settings, clock=clock)
 
 
 Where = str | SparkProvider | JobRunner
@@ -137,13 +145,14 @@ def load(  # noqa: PLR0913 - each is an option of the command
     temporary_cluster: bool = False,
     progress: Progress | None = None,
     tunables: Tunables = Tunables(),  # noqa: B008 - it is frozen
+    clock: Clock = SYSTEM_CLOCK,
 ) -> LoadResult:
     """Land the events of raw logs that were not loaded before, and finish crashed runs first.
 
     Runs on the lake's cluster if it has one and `where` is not another runner.
     """
     progress = progress or NoProgress()
-    parts = open_parts(lake, make=True)
+    parts = open_parts(lake, make=True, clock=clock)
     runner = _open_runner(lake, parts.store, where, temporary_cluster)
     settings = settings.of_workspace(parts.workspace)
     ledger = parts.ledger(settings.folder)
@@ -153,7 +162,7 @@ def load(  # noqa: PLR0913 - each is an option of the command
     dead, state = recover(parts, ledger, progress)
     check_claims(parts.store, parts.layout, settings)
     check_settings(state, settings)
-    listing = copy_streams(listing, parts.store, settings.folder, progress)
+    listing = copy_streams(listing, parts, settings.folder, progress)
     new_inputs = tuple(one for one in listing.inputs if not state.has_loaded(one))
     if keep_raw:
         new_inputs = archive.copy_inputs(new_inputs, parts.store, settings.folder, stores)
@@ -171,7 +180,7 @@ def load(  # noqa: PLR0913 - each is an option of the command
     }
     if not new_inputs:
         return _nothing_to_load(listing, summary)
-    plan = make_plan(state, settings, new_inputs, tunables.retired_seconds)
+    plan = make_plan(state, settings, new_inputs, parts.clock.time_ns(), tunables.retired_seconds)
     spark = _spark_provider(where)
     run = Run(parts, ledger, spark, plan, progress, frozenset(suppressed), dead, stores, tunables)
     with mention_archived_streams(listing, settings.source):
@@ -188,22 +197,24 @@ def sync(  # noqa: PLR0913 - as above
     suppressed: Iterable[str] = (),
     temporary_cluster: bool = False,
     progress: Progress | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> LoadResult:
     """Load the files of the source's archive that were not loaded before.
 
     Settings are those of the last load with `changes` applied, or the defaults at first.
     """
     parts = open_parts(lake)
-    settings = resolve_settings(parts.store, parts.layout, source, **changes or {})
+    settings = resolve_source(parts.store, parts.layout, source, **changes or {})
     check_source(parts, settings)
     return load(
-        list_archive_days(parts.store, archive_folder(settings)),
+        list_archive_days(parts.store, archive_path(settings.folder)),
         lake=lake,
         settings=settings,
         where=where,
         suppressed=suppressed,
         temporary_cluster=temporary_cluster,
         progress=progress,
+        clock=clock,
     )
 
 
@@ -239,24 +250,26 @@ def _nothing_to_load(listing: archive.InputListing, summary: dict[str, Any]) -> 
 
 def _run_in_process(run: Run) -> tuple[Commit, FinishResult]:
     """Start Spark and sync; an internal error gets the path of Spark's log."""
-    began = perf_counter()
+    clock = run.lake.clock
+    began = clock.monotonic()
     run.progress.step("start", 0, 1, 0)
     run.runner.session()
-    started = perf_counter()
+    started = clock.monotonic()
     try:
         result = run_sync(run)
     except Internal as problem:
         raise Internal(f"{problem}; Spark's log is {log_path()}") from problem
-    run.timings |= {"spark_start": started - began, "total": perf_counter() - started}
+    run.timings |= {"spark_start": started - began, "total": clock.monotonic() - started}
     return result
 
 
 def _run_as_job(run: Run, runner: AbstractContextManager[JobRunner]) -> tuple[Commit, FinishResult]:
-    began = perf_counter()
+    clock = run.lake.clock
+    began = clock.monotonic()
     run.progress.step("submit", 0, 1, 0)
     with runner as ready:
         result = submit_run(run, ready)
-    run.timings["total"] = perf_counter() - began
+    run.timings["total"] = clock.monotonic() - began
     return result
 
 

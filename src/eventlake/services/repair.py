@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from eventlake.claims import rebuild_claims
+from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import Damaged, EventLakeError
 from eventlake.lake import Lake
 from eventlake.lakes import open_parts
@@ -29,9 +30,9 @@ class RepairResult(FrozenModel):
     """Errors of what could not be repaired."""
 
 
-def repair(lake: str | Path | LakeSettings) -> list[RepairResult]:
+def repair(lake: str | Path | LakeSettings, clock: Clock = SYSTEM_CLOCK) -> list[RepairResult]:
     """Finish crashed runs, then correct snapshots, claims and catalog entries of every source."""
-    parts = open_parts(lake)
+    parts = open_parts(lake, clock=clock)
     ledgers = list_ledgers(parts.store, parts.layout)
     history = (settings for ledger in ledgers for settings in _settings_history(ledger))
     rebuild_claims(parts.store, parts.layout, history)

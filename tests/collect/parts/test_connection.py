@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from eventlake.clock import SYSTEM_CLOCK
 from eventlake.collect.connection import Connection
 from eventlake.collect.limits import Limits
 from eventlake.collect.pool import Pool
@@ -27,7 +28,7 @@ def serving(
     harness = make_harness(limits=limits)
 
     async def run() -> None:
-        pool = Pool(limits, max_connections)
+        pool = Pool(limits, max_connections, SYSTEM_CLOCK)
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: Connection(harness.app, pool), "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]

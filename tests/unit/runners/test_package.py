@@ -2,18 +2,18 @@
 
 import ast
 import io
-import os
 import subprocess
 import sys
 import tarfile
-import time
 import zipfile
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import IO
 
 import pytest
 
+from eventlake.clock import SYSTEM_CLOCK
 from eventlake.runners import entrypoint, package
 from eventlake.stores import Disk
 
@@ -80,15 +80,12 @@ class Written:
 
 
 def test_code_is_put_there_once_and_again_before_it_expires(tmp_path: Path) -> None:
-    store, write = Disk(str(tmp_path)), Written()
+    store, write, path = Disk(str(tmp_path)), Written(), "segment-stage/code/x/entrypoint.py"
+    now = SYSTEM_CLOCK.now()
     for _ in range(2):
-        assert package._upload_if_old(store, "segment-stage/code/x/entrypoint.py", write).endswith(
-            "x/entrypoint.py"
-        )
+        assert package._upload_if_old(store, now, path, write).endswith("x/entrypoint.py")
     assert len(write.times) == 1
-    old = time.time() - package.MAX_AGE.total_seconds() - 60
-    os.utime(tmp_path / "segment-stage/code/x/entrypoint.py", (old, old))
-    package._upload_if_old(store, "segment-stage/code/x/entrypoint.py", write)
+    package._upload_if_old(store, now + package.MAX_AGE + timedelta(minutes=1), path, write)
     assert len(write.times) == 2
 
 
