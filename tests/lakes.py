@@ -46,8 +46,8 @@ class InlineRunner:
 
     parallelism = 2
 
-    def __init__(self, master: str = "") -> None:
-        """The master is ignored."""
+    def __init__(self, master: str = "", settings: object = None) -> None:
+        """The master and the settings are ignored."""
 
     def session(self) -> "InlineRunner":
         return self

@@ -58,7 +58,7 @@ def run_job(lake: Lake, path: str) -> FinishResult:
     run = Run(
         lake=lake,
         ledger=Ledger(lake.store, job.plan.settings.folder),
-        runner=SubmittedSpark(),
+        runner=SubmittedSpark(lake.spark_settings),
         plan=job.plan,
         progress=CancellationCheck(lake.store, path),
         suppressed=_read_suppressed(lake.store, job),

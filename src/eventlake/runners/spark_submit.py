@@ -1,7 +1,7 @@
 """Arguments of spark-submit for a job on a cluster, and the job's session there."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from eventlake.model.lake import AwsSettings
@@ -58,11 +58,14 @@ def job_arguments(code: Code, settings: AwsSettings, job: str) -> list[str]:
 class SubmittedSpark:
     """Provides the session of the Spark application that the cluster has started."""
 
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Spark settings that the lake needs."""
+
     def session(self) -> "SparkSession":
         # Imported here because it takes a second.
         from pyspark.sql import SparkSession  # noqa: PLC0415
 
-        return SparkSession.builder.getOrCreate()
+        return SparkSession.builder.config(map=dict(self.settings)).getOrCreate()
 
     @property
     def parallelism(self) -> int:

@@ -172,7 +172,7 @@ def load(  # noqa: PLR0913 - each is an option of the command
     if not new_inputs:
         return _nothing_to_load(listing, summary)
     plan = make_plan(state, settings, new_inputs)
-    spark = spark or LocalSpark(master)
+    spark = spark or LocalSpark(master, parts.spark_settings)
     run = Run(parts, ledger, spark, plan, progress, frozenset(suppressed), dead, stores)
     with mention_archived_streams(listing, settings.source):
         commit, finished = (
