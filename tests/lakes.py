@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 import eventlake.cli.main
 import eventlake.services.load
-from eventlake.model.lake import AwsSettings
+from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.model.settings import SourceSettings
 from eventlake.ports import NoProgress, Progress
 from eventlake.runners.local import LocalSpark

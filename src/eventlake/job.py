@@ -9,10 +9,9 @@ from importlib.metadata import version
 from eventlake.archive import lake_input_stores
 from eventlake.errors import Conflict, EventLakeError, InvalidSettings
 from eventlake.lake import Lake
-from eventlake.lakes import open_parts
+from eventlake.lakes import open_parts, parse_settings
 from eventlake.ledger import Ledger
 from eventlake.model.job import Job
-from eventlake.model.lake import lake_settings
 from eventlake.pipeline.finish import FinishResult
 from eventlake.pipeline.sync import Run, sync
 from eventlake.ports import Progress
@@ -31,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
     path, *settings = arguments
     say(f"eventlake {version('eventlake')} from {__file__}")
     try:
-        finished = run_job(open_parts(lake_settings(dict(map(_parse_setting, settings)))), path)
+        finished = run_job(open_parts(parse_settings(settings)), path)
     except EventLakeError as problem:
         say(f"error: {problem} ({problem.code})")
         return 1
@@ -39,11 +38,6 @@ def main(arguments: Sequence[str]) -> int:
         say(f"not finished, the next run continues: {table}: {message} ({code})")
     say(f"{'partial' if finished.problems else 'finished'}: {finished.report}")
     return 0
-
-
-def _parse_setting(word: str) -> tuple[str, str]:
-    name, _, value = word.partition("=")
-    return name, value
 
 
 def say(line: str) -> None:

@@ -16,7 +16,7 @@ from botocore.config import Config
 from eventlake import aws as ours
 from eventlake.errors import InsufficientPermissions, InvalidSettings, Unavailable
 from eventlake.lakes import open_parts
-from eventlake.model.lake import AwsSettings
+from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.stores import s3
 from tests import lakes, processes
 from tests.aws.moto import Aws, free_port

@@ -12,7 +12,7 @@ import pytest
 import eventlake.pipeline.submit
 import eventlake.services.load
 from eventlake.errors import InsufficientPermissions, Internal, InvalidSettings
-from eventlake.model.lake import AwsSettings
+from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.runners import package
 from eventlake.services.load import LoadResult
 from tests import lakes, processes
@@ -274,7 +274,7 @@ def test_a_temporary_cluster_needs_its_settings(loads: Loads) -> None:
     with pytest.raises(InvalidSettings, match="emr_service_role, emr_instance_profile, emr_subnet"):
         loads.load(loads.aws.settings(catalog="files"), temporary_cluster=True)
     assert clusters(loads.aws) == []
-    with pytest.raises(InvalidSettings, match="this one is on disk"):
+    with pytest.raises(InvalidSettings, match="and this one is local"):
         eventlake.services.load.load(
             [loads.folder / "raw"],
             lake=loads.folder / "lake",

@@ -9,7 +9,7 @@ import pytest
 import eventlake.services.load
 from eventlake.errors import InvalidSettings
 from eventlake.lakes import open_store
-from eventlake.model.lake import AwsSettings
+from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.services.load import LoadResult
 from eventlake.verify import LakeFiles, verify
 from tests import lakes

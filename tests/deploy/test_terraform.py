@@ -9,7 +9,8 @@ import boto3
 import pytest
 from botocore import xform_name
 
-from eventlake.model import lake, layout
+from eventlake.lakes import aws_settings as lake
+from eventlake.model import layout
 from tests.deploy.module import MODULE, ROOT, Statement, declared, resources, statements
 
 RULES = {

@@ -8,9 +8,9 @@ from tests import lakes
 from tests.aws.moto import Aws, aws
 from tests.aws.proxy import Proxy, proxy
 
+from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.ledger import Ledger
 from eventlake.ledger.commits import MAX_SNAPSHOTS, SNAPSHOT_EVERY
-from eventlake.model.lake import AwsSettings
 from eventlake.pipeline.merge_ids import MERGE_FILES
 from eventlake.services.read import open_lake
 from eventlake.stores import Disk

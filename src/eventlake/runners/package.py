@@ -4,8 +4,9 @@ import hashlib
 import io
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -19,11 +20,14 @@ from eventlake.runners import entrypoint
 from eventlake.stores import Store
 
 PACKAGE = "eventlake"
-EXTRA = "aws"
 EXCLUDED = frozenset(("pyspark", "py4j", "duckdb", "typer", "rich"))
 """Packages that jobs do not use, and Spark, which the cluster has."""
 MAX_AGE = timedelta(days=7)
 """Older uploads are repeated: objects of the stage expire after 14 days."""
+
+
+Packages = Mapping[str, metadata.Distribution]
+"""Installed packages by name."""
 
 
 class Code(NamedTuple):
@@ -46,14 +50,20 @@ class Code(NamedTuple):
         return "./code:./environment"
 
 
-def upload(store: Store) -> Code:
-    """Upload the code unless this version is in the bucket, and return its addresses."""
+def upload(store: Store, extra: str) -> Code:
+    """Upload the code unless this version is in the lake, and return its addresses.
+
+    The packages are those of EventLake with the extra.
+    """
+    packages = required_packages(extra)
     package = f"{CODE}/{_hash(_package_files())}"
-    environment = f"{CODE}/{_environment_hash()}"
+    environment = f"{CODE}/{_environment_hash(packages)}"
     return Code(
         entrypoint=_upload_if_old(store, f"{package}/entrypoint.py", _write_entrypoint),
         package=_upload_if_old(store, f"{package}/eventlake.zip", write_package),
-        environment=_upload_if_old(store, f"{environment}/environment.tar.gz", write_environment),
+        environment=_upload_if_old(
+            store, f"{environment}/environment.tar.gz", partial(write_environment, packages)
+        ),
         tag=entrypoint.platform_tag(),
     )
 
@@ -89,13 +99,13 @@ def _package_files() -> Iterator[tuple[str, bytes]]:
     yield f"{PACKAGE}-{own.version}.dist-info/METADATA", text.encode()
 
 
-def write_environment(out: IO[bytes]) -> None:
-    """Write a tar.gz of the packages that EventLake needs, in the versions installed here."""
+def write_environment(packages: Packages, out: IO[bytes]) -> None:
+    """Write a tar.gz of packages, in the versions installed here."""
     with (
         igzip.open(out, "wb", compresslevel=1) as packed,  # type: ignore[no-untyped-call]
         tarfile.open(fileobj=packed, mode="w|") as archive,
     ):
-        for distribution in required_packages().values():
+        for distribution in packages.values():
             for name, file in _files(distribution):
                 archive.add(file, name, recursive=False)
 
@@ -109,10 +119,10 @@ def _files(distribution: metadata.Distribution) -> Iterator[tuple[str, Path]]:
             yield name.as_posix(), file
 
 
-def required_packages() -> dict[str, metadata.Distribution]:
-    """The installed packages that EventLake's job needs, by name."""
+def required_packages(extra: str) -> Packages:
+    """The installed packages that EventLake's job needs with an extra, by name."""
     packages: dict[str, metadata.Distribution] = {}
-    pending = [(PACKAGE, frozenset((EXTRA,)))]
+    pending = [(PACKAGE, frozenset((extra,)))]
     while pending:
         name, extras = pending.pop()
         distribution = _installed(name)
@@ -141,9 +151,9 @@ def _requirements(
             yield canonicalize_name(requirement.name), frozenset(requirement.extras)
 
 
-def _environment_hash() -> str:
+def _environment_hash(packages: Packages) -> str:
     """A hash of the file lists of the packages, which have a hash of each file."""
-    lists = ((name, _record(package).encode()) for name, package in required_packages().items())
+    lists = ((name, _record(package).encode()) for name, package in packages.items())
     return _hash([("tag", entrypoint.platform_tag().encode()), *lists])
 
 

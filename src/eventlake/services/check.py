@@ -79,7 +79,7 @@ class Probe:
         return open_parts(self.settings).catalog
 
     def read_settings(self) -> str:
-        return f"lake type: {type(self.settings).__name__.removesuffix('Settings').lower()}"
+        return f"lake type: {self.settings.kind}"
 
     @property
     def is_missing(self) -> bool:
