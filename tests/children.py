@@ -65,7 +65,7 @@ def wait_until_gone(processes: list[psutil.Process]) -> None:
 
 def main(step: str, folder: str, *arguments: str) -> int:
     _, _, _, *rest = arguments
-    return eventlake.job.main(rest, lakes.InlineRunner(), Waits(step, Path(folder)))
+    return eventlake.job.main(rest, lambda _: lakes.InlineRunner(), Waits(step, Path(folder)))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import eventlake.services.load
 from eventlake.cli.main import main
 from eventlake.lake import Lake
-from eventlake.model.lake import AwsSettings
+from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.model.settings import SourceSettings
 from eventlake.ports import NoProgress, Progress, SparkProvider
 from eventlake.runners.local import LocalSpark
@@ -44,8 +44,8 @@ SparkRunner = LocalSpark
 class InlineRunner:
     """Runs tasks one after the other in this process, without a JVM."""
 
-    def __init__(self, master: str = "", parallelism: int = 2) -> None:
-        """The master is ignored."""
+    def __init__(self, master: str = "", settings: object = None, parallelism: int = 2) -> None:
+        """The master and the settings are ignored."""
         self.parallelism = parallelism
 
     def session(self) -> "InlineRunner":

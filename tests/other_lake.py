@@ -2,13 +2,10 @@
 
 from eventlake.formats.parquet import ParquetFormat
 from eventlake.lake import Lake
-from eventlake.lakes.local import cluster_checks, job_runner, make_store
-from eventlake.model.lake import LocalSettings
+from eventlake.lakes.local import LocalKind
 from eventlake.model.layout import Layout
 from eventlake.stores import Store
 from tests.catalogs import MemoryCatalog
-
-__all__ = ["CATALOG", "LAYOUT", "OtherSettings", "cluster_checks", "job_runner", "make_store"]
 
 LAYOUT = Layout(
     data="staging",
@@ -22,9 +19,8 @@ LAYOUT = Layout(
 CATALOG = MemoryCatalog()
 
 
-class OtherSettings(LocalSettings):
-    """The settings of this kind of lake."""
+class OtherKind(LocalKind):
+    """Builds the parts of such a lake."""
 
-
-def make_lake(_: OtherSettings, store: Store) -> Lake:
-    return Lake(store=store, catalog=CATALOG, format=ParquetFormat(store), layout=LAYOUT)
+    def make_lake(self, store: Store) -> Lake:
+        return Lake(store=store, catalog=CATALOG, format=ParquetFormat(store), layout=LAYOUT)

@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 from eventlake.lake import Lake
-from eventlake.lakes.local import make_lake
-from eventlake.model.lake import LocalSettings
+from eventlake.lakes.local import LocalKind
+from eventlake.lakes.local_settings import LocalSettings
+from eventlake.secrets import EnvironmentSecrets
 from eventlake.stores import Disk, Object
 
 Listener = Callable[[str, str], None]
@@ -31,7 +32,8 @@ class WatchedDisk(Disk):
 
     def lake(self) -> Lake:
         """A lake on this disk."""
-        return make_lake(LocalSettings(path=self.root), self)
+        settings = LocalSettings(path=self.root)
+        return LocalKind(settings, EnvironmentSecrets({})).make_lake(self)
 
     def _watch(self, operation: str, path: str, *given: Any) -> Any:
         self.before(operation, path)

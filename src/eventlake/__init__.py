@@ -5,7 +5,7 @@ import eventlake
 eventlake.load(["raw/"], lake="./lake", settings=eventlake.source_settings(source="web"))
 eventlake.sync("web", lake="./lake")  # what `eventlake serve` has archived since
 eventlake.open_lake("./lake").query("select count(*) from web.order_completed")
-eventlake.check("aws.toml")  # a lake is a folder, s3://bucket, or a file of settings
+eventlake.check("lake.toml")  # a lake is a folder, an address, or a file of settings
 """
 
 from importlib import import_module

@@ -7,16 +7,16 @@ before the other arguments.
 import json
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from eventlake.errors import Cancelled, Conflict, EventLakeError, InvalidSettings
 from eventlake.lake import Lake
-from eventlake.lakes import open_input_stores, open_parts
+from eventlake.lakes import open_input_stores, open_parts, parse_settings
 from eventlake.model.job import Job, Step
-from eventlake.model.lake import lake_settings
 from eventlake.pipeline.finish import FinishResult
 from eventlake.pipeline.sync import Run, sync
 from eventlake.ports import NoProgress, Progress, SparkProvider
@@ -30,19 +30,22 @@ CANCELLED = "the run was cancelled; it landed nothing: run it again"
 
 
 def main(
-    arguments: Sequence[str], spark: SparkProvider | None = None, listener: Progress | None = None
+    arguments: Sequence[str],
+    provide_spark: Callable[[Mapping[str, str]], SparkProvider] = SubmittedSpark,
+    listener: Progress | None = None,
 ) -> int:
     """Run a job and return the exit status.
 
     `arguments` are the path of the job's object, then the lake's settings as `name=value`.
-    `spark` is by default the cluster's; `listener` hears of each step before it is logged.
+    `provide_spark` gets the Spark settings of the lake; `listener` hears of each step before it
+    is logged.
     """
     path, *settings = arguments
     say(f"eventlake {version('eventlake')} from {__file__}")
     try:
-        lake = open_parts(lake_settings(dict(map(_parse_setting, settings))))
+        lake = open_parts(parse_settings(settings))
         progress = JobProgress(lake.store, path, listener or NoProgress())
-        finished = run_job(lake, path, spark or SubmittedSpark(), progress)
+        finished = run_job(lake, path, provide_spark(lake.spark_settings), progress)
     except (EventLakeError, Cancelled) as problem:
         say(f"error: {problem} ({problem.code})")
         return 1
@@ -50,11 +53,6 @@ def main(
         say(f"not finished, the next run continues: {table}: {message} ({code})")
     say(f"{'partial' if finished.problems else 'finished'}: {finished.report}")
     return 0
-
-
-def _parse_setting(word: str) -> tuple[str, str]:
-    name, _, value = word.partition("=")
-    return name, value
 
 
 def say(line: str) -> None:
@@ -132,4 +130,4 @@ class JobProgress(Progress):
 
 if __name__ == "__main__":
     log, master, memory, *rest = sys.argv[1:]
-    sys.exit(main(rest, LocalSpark(master, memory, Path(log))))
+    sys.exit(main(rest, partial(LocalSpark, master, memory=memory, log=Path(log))))

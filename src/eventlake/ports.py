@@ -52,8 +52,17 @@ class TableFormat(Protocol):
         """
 
 
+@runtime_checkable
+class BringsSparkSettings(Protocol):
+    """A store, catalog or table format that needs Spark settings; most need none."""
+
+    @property
+    def spark_settings(self) -> Mapping[str, str]:
+        """Settings for the sessions of runs and of queries with Spark."""
+
+
 class SparkProvider(Protocol):
-    """Provides the Spark session of a run."""
+    """Provides the Spark session of a run, with the settings that the lake's parts need."""
 
     @property
     def parallelism(self) -> int:

@@ -49,6 +49,8 @@ _QUERY_ERRORS = (
 )
 _ARROW_FAILURE = re.compile(r"\b(?:Invalid|IOError|NotImplemented|Type error): ")
 """Start of the errors of Arrow's reader, through which DuckDB reads."""
+_REFUSED = re.compile(r"\bError \w+ during \w+ operation|\bAzure Error\b")
+"""In an error of Arrow's reader if a bucket or container refuses a request."""
 _SPARK_FAILURE = "FAILED_READ_FILE"
 _ABOUT_TABLES = re.compile(r"\b(?:show|information_schema|duckdb_\w+)\b", re.IGNORECASE)
 _NO_TABLE = re.compile(r'Table with name "?([^"\s]+)"? does not exist[^.!]*[.!]')
@@ -129,13 +131,14 @@ def _check_utf8(sql: str) -> None:
 def _raise_if_damaged(tables: Iterable[QueryTable]) -> None:
     """Raise `Damaged` for the first file that cannot be read; engines do not always name it."""
     for table in tables:
-        scheme = "s3://" if table.filesystem.type_name == "s3" else ""
+        on_disk = isinstance(table.filesystem, LocalFileSystem)
+        scheme = "" if on_disk else f"{table.filesystem.type_name}://"
         for path, partition in table.files:
             try:
                 for _ in dataset(replace(table, files=[(path, partition)])).to_batches():
                     pass
             except (pa.ArrowException, OSError) as problem:
-                if "AWS Error" in str(problem):  # access denied: the file may be fine
+                if _REFUSED.search(str(problem)):  # by the store: the file may be fine
                     return
                 reason = _one_line(str(problem))
                 raise Damaged(f"{scheme}{path} is damaged ({reason}): {RESTORE}") from problem

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from eventlake.model.lake import AwsCatalog, AwsSettings
+from eventlake.lakes.aws_settings import AwsCatalog, AwsSettings
 from tests.aws.moto import Aws
 
 

@@ -16,8 +16,8 @@ from typing import IO, Any
 
 import eventlake.job
 import eventlake.services.load
+from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.ledger import lease_path
-from eventlake.model.lake import AwsSettings
 from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.settings import SourceSettings
 from eventlake.ports import NoProgress, Progress
@@ -117,13 +117,13 @@ def run_step(
     """
     words: list[str] = step["Config"]["Args"]
     main = next(at for at, word in enumerate(words) if word.endswith("/entrypoint.py"))
-    return processes.start(_job, words[main + 2 :], aws.env, told, watch or NoProgress())
+    return processes.start(_job, words[main + 3 :], aws.env, told, watch or NoProgress())
 
 
 def _job(arguments: list[str], env: dict[str, str], told: Path, watch: Progress) -> None:
     os.environ.update(env)
     with told.open("w") as words, redirect_stderr(words):
-        code = eventlake.job.main(arguments, lakes.InlineRunner(), watch)
+        code = eventlake.job.main(arguments, lambda _: lakes.InlineRunner(), watch)
     sys.exit(code)
 
 
@@ -222,6 +222,6 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def write_little(out: IO[bytes]) -> None:
+def write_little(packages: object, out: IO[bytes]) -> None:
     """An environment that nobody unpacks: what is in the real one, test_emr_runs.py shows."""
     out.write(gzip.compress(b""))

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from eventlake import aws as ours
-from eventlake.model.lake import AwsSettings
+from eventlake.lakes.aws_settings import AwsSettings
 from tests.processes import end_session
 
 SERVER = str(Path(sys.executable).parent / "moto_server")

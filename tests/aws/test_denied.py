@@ -15,7 +15,7 @@ import pytest
 from eventlake import aws as ours
 from eventlake.errors import InsufficientPermissions, InvalidSettings, Unavailable
 from eventlake.lakes import open_parts
-from eventlake.model.lake import AwsSettings
+from eventlake.lakes.aws_settings import AwsSettings
 from tests import lakes, processes
 from tests.aws.moto import Aws, free_port
 from tests.aws.proxy import Proxy

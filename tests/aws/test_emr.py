@@ -68,7 +68,7 @@ def test_a_step_says_all_that_a_cluster_needs(emr: Emr) -> None:
     assert all(name.startswith(code) for name in (*archives, words[at]))
     assert f"s3_bucket={emr.aws.bucket}" in words[at:]
     assert f"emr_cluster_id={emr.cluster}" in words[at:]
-    assert words[at + 2] in emr.keys("segment-stage/")
+    assert words[at + 3] in emr.keys("segment-stage/")
     assert emr.run(step)[0] == 0
     assert loading.result().status == "finished"
 

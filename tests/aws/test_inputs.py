@@ -8,7 +8,7 @@ import pytest
 
 from eventlake.errors import InvalidSettings
 from eventlake.lakes import open_store
-from eventlake.model.lake import AwsSettings
+from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.verify import LakeFiles, verify
 from tests import lakes
 from tests.aws.moto import Aws

@@ -16,7 +16,7 @@ import httpx
 import pytest
 from pyarrow.fs import AzureFileSystem
 
-from eventlake.model.lake import AzureSettings
+from eventlake.lakes.azure_settings import AzureSettings
 from tests.aws.moto import free_port
 from tests.npm import packages
 from tests.processes import end_session

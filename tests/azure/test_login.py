@@ -2,7 +2,7 @@
 
 import os
 import pickle
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,9 @@ import pytest
 
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings
 from eventlake.lakes import open_store
-from eventlake.model.lake import AzureLogin, AzureSettings
+from eventlake.lakes.azure_settings import AzureSettings
+from eventlake.model.azure import AzureLogin
+from eventlake.secrets import EnvironmentSecrets
 from eventlake.stores import Store
 from eventlake.stores.azure import Adls
 from eventlake.stores.azure_login import Login
@@ -19,6 +21,7 @@ from tests.azure.refusing import TOKEN, Refusing
 
 TENANT, CLIENT = (f"{n}0000000-1111-2222-3333-444444444444" for n in (1, 2))
 SECRET = "a-secret-that-nobody-may-see"
+ENVIRONMENT = EnvironmentSecrets(AzureSettings.secrets)
 IDS = {"tenant_id": TENANT, "client_id": CLIENT}
 
 
@@ -149,9 +152,26 @@ def test_what_goes_to_workers_has_no_secret(azure: Azure, tmp_path: Path) -> Non
 
 def test_arrow_signs_in_as_the_store_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_CLIENT_SECRET", SECRET)
-    assert Login(**IDS).for_arrow() == {**IDS, "client_secret": SECRET}
-    assert Login(how=AzureLogin.IDENTITY, **IDS).for_arrow() == {"client_id": CLIENT}
-    assert Login(how=AzureLogin.CLI, **IDS).for_arrow() == {}
+    login = Login(secrets=ENVIRONMENT, **IDS)
+    assert login.for_arrow() == {**IDS, "client_secret": SECRET}
+    assert replace(login, how=AzureLogin.IDENTITY).for_arrow() == {"client_id": CLIENT}
+    assert replace(login, how=AzureLogin.CLI).for_arrow() == {}
+
+
+@dataclass(frozen=True)
+class Database:
+    """A provider that is none of ours."""
+
+    def get(self, name: str) -> str | None:
+        return {"client_secret": SECRET}.get(name)
+
+
+def test_another_provider_of_secrets(refusing: Refusing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_CLIENT_SECRET", "another")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", KEY)
+    settings = {"storage_account": ACCOUNT, "storage_container": "lake", **IDS}
+    refused(open_store(AzureSettings.model_validate(settings), secrets=Database()))
+    assert [asked["client_secret"] for asked in refusing.tokens] == [SECRET]
 
 
 # What refusals mean

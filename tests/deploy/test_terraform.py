@@ -9,7 +9,7 @@ import boto3
 import pytest
 from botocore import xform_name
 
-from eventlake.model import lake
+from eventlake.lakes import aws_settings as lake
 from eventlake.model.layout import DEFAULT_LAYOUT, LOGS
 from tests.deploy.module import MODULE, ROOT, Statement, declared, resources, statements
 

@@ -7,9 +7,9 @@ from tests import lakes
 from tests.aws.moto import Aws, aws
 from tests.aws.proxy import Proxy, proxy
 
+from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.ledger import Ledger
 from eventlake.ledger.commits import MAX_SNAPSHOTS
-from eventlake.model.lake import AwsSettings
 from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.tunables import LedgerTunables, Tunables
 from eventlake.pipeline.plan import MERGE_FILES

@@ -4,12 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from tests import lakes, other_lake
+from tests import lakes
 from tests.lakes import SETTINGS, InlineRunner, load, small_sample
-from tests.other_lake import CATALOG, LAYOUT, OtherSettings
+from tests.other_lake import CATALOG, LAYOUT
+from tests.other_lake_settings import OtherSettings
 
-from eventlake import lakes as registry
 from eventlake.errors import InvalidSettings
+from eventlake.lakes.kinds import KINDS, RegisteredKind
 from eventlake.model.lake import LakeSettings
 from eventlake.services.check import check
 from eventlake.services.load import plan_load, plan_sync, sync
@@ -21,7 +22,7 @@ PREFIXES = ("segment-logs/", *(f"{one}/" for one in (LAYOUT.data, "lake", LAYOUT
 
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OtherSettings:
-    monkeypatch.setitem(registry.BACKENDS, OtherSettings, registry.Backend(other_lake.__name__))
+    monkeypatch.setitem(KINDS, "other", RegisteredKind("tests.other_lake", "Other"))
     CATALOG.entries.clear()
     return OtherSettings(path=str(tmp_path / "lake"))
 
@@ -72,7 +73,7 @@ def test_the_tables_of_a_new_catalog(lake: OtherSettings, tmp_path: Path) -> Non
     assert table.location == "lake/reports"
     before = dict(CATALOG.entries)
     pages = before["web.page"]
-    assert pages.location == "staging/web/segment_type=pages"
+    assert pages.location == "staging/web/segment_type=page"
     CATALOG.drop(pages)
     assert "web.page is not in the catalog" in open_lake(lake).verify("web").problems[0]
     steps = lakes.Recorder()

@@ -14,6 +14,7 @@ from eventlake.collect.limits import Limits
 from eventlake.collect.server import Collector
 from eventlake.collect.settings import CollectorSettings, ServedSource
 from eventlake.ledger import DEAD_AFTER, Lease, Ledger, lease_path, list_staged_runs
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.settings import source_settings
 from eventlake.services.load import LoadResult, sync
 from eventlake.services.read import open_lake
@@ -47,7 +48,7 @@ class World:
         await collector.close()
 
     def sync(self) -> LoadResult:
-        return sync("web", lake=self.root, spark=InlineRunner(), clock=self.clock)
+        return sync("web", lake=self.root, where=InlineRunner(), clock=self.clock)
 
 
 def test_three_weeks_of_syncs(tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_three_weeks_of_syncs(tmp_path: Path) -> None:
 
 def check_index(world: World) -> None:
     """Merged files of the id index are deleted after a day, by the clock of the runs."""
-    state = Ledger(world.store, "web").read_state()
+    state = Ledger(world.store, DEFAULT_LAYOUT, "web").read_state()
     files = {one.path for one in world.store.objects("segment-data/ledger/web/ids")}
     assert files == {one.path for one in state.ids} | state.retired.keys()
     ages = [world.clock.time_ns() - int(run) for run in state.retired.values()]
@@ -92,13 +93,13 @@ def test_a_lease_expires_by_the_clock(tmp_path: Path) -> None:
     world = World(tmp_path / "lake")
     run_id = f"{world.clock.time_ns():019d}"
     lease = Lease(folder="web", host="elsewhere", pid=1)
-    world.store.write(lease_path(run_id), lease.to_json())
+    world.store.write(lease_path(DEFAULT_LAYOUT, run_id), lease.to_json())
     renewed = world.clock.now().timestamp()
-    os.utime(world.root / lease_path(run_id), (renewed, renewed))
+    os.utime(world.root / lease_path(DEFAULT_LAYOUT, run_id), (renewed, renewed))
     for wait, staged in ((DEAD_AFTER, [run_id]), (timedelta(seconds=1), [])):
         world.clock.advance(wait)
         world.send(f"after {wait}")
         assert world.sync().status == "finished"
-        assert list_staged_runs(world.store, "web") == staged
-    abandoned = Ledger(world.store, "web").read_commit(2).abandons
+        assert list_staged_runs(Ledger(world.store, DEFAULT_LAYOUT, "web")) == staged
+    abandoned = Ledger(world.store, DEFAULT_LAYOUT, "web").read_commit(2).abandons
     assert abandoned == (run_id,)

@@ -34,7 +34,7 @@ from eventlake.stores import Disk, Object, Store
 __all__ = ["SUFFIXES", "InputListing", "find_inputs"]
 
 CLUSTER_LOGS = "logs"
-"""Where EMR writes its logs in a lake's bucket."""
+"""Where clusters write their logs in a lake's bucket."""
 MAX_NAMED_PATHS = 5
 """Unreadable paths that an error lists."""
 

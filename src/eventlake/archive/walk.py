@@ -13,7 +13,7 @@ from eventlake.archive.addresses import fingerprint, lake_address
 from eventlake.errors import InsufficientPermissions, InvalidSettings
 from eventlake.model.commit import Input
 from eventlake.model.layout import DEFAULT_LAYOUT, LOGS, Layout
-from eventlake.stores.paths import file_status, parse_path
+from eventlake.paths import file_status, parse_path
 
 SUFFIXES = (".gz", ".zst", ".json", ".jsonl", ".ndjson", ".log")
 STANDARD_INPUT = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")

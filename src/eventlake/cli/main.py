@@ -85,8 +85,8 @@ def sample(
 
     Writes gzip files of JSON lines. Equal options give identical files.
     """
+    from eventlake.paths import parse_path
     from eventlake.sample import make_sample
-    from eventlake.stores.paths import parse_path
 
     spec, folder, total = options.spec(), parse_path(out, "out"), 0
     with show_progress(quiet) as steps:

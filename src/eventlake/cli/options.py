@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from eventlake.lakes import describe_addresses
 from eventlake.model.layout import DatePartition
 from eventlake.model.naming import Naming
 
@@ -26,7 +27,8 @@ WRITE_KEY = "EVENTLAKE_WRITE_KEY"
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Hide progress and tables.")]
 LakeRoot = Annotated[
-    str, typer.Option(help="The lake: a folder, s3://bucket, or a file of lake settings.")
+    str,
+    typer.Option(help=f"The lake: a folder, {describe_addresses()}, or a file of lake settings."),
 ]
 Source = Annotated[str, typer.Option(help="The source's slug or id.")]
 
@@ -150,9 +152,7 @@ class RunOptions:
     master: Annotated[str, typer.Option(help="The Spark master of local runs.")] = "local[*]"
     temporary_cluster: Annotated[
         bool,
-        typer.Option(
-            "--temporary-cluster", help="Run on an EMR cluster that is created for the run."
-        ),
+        typer.Option("--temporary-cluster", help="Run on a cluster that is created for the run."),
     ] = False
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")

@@ -123,7 +123,7 @@ class Layout:
 
 
 DEFAULT_LAYOUT = Layout()
-"""The layout of a new lake on disk or AWS."""
+"""The layout of a new lake, except in ADLS."""
 
 
 def data_path(table: str, partition: Mapping[str, str], run_id: str, number: int) -> str:

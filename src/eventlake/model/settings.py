@@ -138,4 +138,5 @@ def explain_error(error: Any) -> str:
         return f"{setting} is not a setting"
     allowed = allowed.replace("Input should be", "it should be", 1)
     allowed = allowed.replace("String should match pattern", "it should match", 1)
+    allowed = allowed.replace("'^$|", "'", 1)  # it may also be empty, which is the default
     return f"{setting} is {error['input']!r}: {allowed}"

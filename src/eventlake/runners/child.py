@@ -22,7 +22,6 @@ from eventlake.errors import InsufficientPermissions, InvalidSettings
 from eventlake.model.job import JobState, Phase, Step
 from eventlake.model.lake import LakeSettings
 from eventlake.runners.local import log_folder
-from eventlake.runners.spark_submit import setting_arguments
 
 TAIL_BYTES = 64 << 10
 """The end of a log in which the last step and the last error are looked for."""
@@ -64,7 +63,7 @@ class ChildRunner:
             ) from problem
         try:
             fcntl.flock(log, fcntl.LOCK_EX)  # the job inherits it, and it ends with the job
-            arguments = (str(path), master, self.memory, job, *setting_arguments(self.lake))
+            arguments = (str(path), master, self.memory, job, *self.lake.to_words())
             child = subprocess.Popen(
                 [*self.command, *arguments],
                 stdin=subprocess.DEVNULL,

@@ -9,14 +9,7 @@ from typing import Any
 from eventlake.aws import Access, ClientError, aws_errors, error_code
 from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.model.job import JobState, Phase
-from eventlake.model.lake import AwsSettings
-from eventlake.runners.package import Code
-from eventlake.runners.spark_submit import (
-    POLL_SECONDS,
-    conf_arguments,
-    job_arguments,
-    spark_conf,
-)
+from eventlake.runners.spark_submit import POLL_SECONDS, JobProgram, conf_arguments
 from eventlake.stores import Store
 
 DRIVER_ENV = "spark.yarn.appMasterEnv."
@@ -34,18 +27,14 @@ INVALID_REQUEST = frozenset(("InvalidRequestException", "ValidationException"))
 
 @dataclass(frozen=True)
 class EmrRunner:
-    """Submits jobs as steps of the cluster in `settings`."""
+    """Submits jobs as steps of a cluster."""
 
-    settings: AwsSettings
+    id: str
     access: Access
     store: Store
-    code: Code
+    program: JobProgram
     poll_seconds = POLL_SECONDS
     reads_local_files = False
-
-    @property
-    def id(self) -> str:
-        return self.settings.emr_cluster_id
 
     def submit(self, name: str, job: str) -> str:
         step = {
@@ -58,15 +47,15 @@ class EmrRunner:
         return str(result["StepIds"][0])
 
     def _command(self, job: str) -> list[str]:
-        conf = spark_conf(self.code, self.settings.emr_python, DRIVER_ENV)
+        conf = self.program.conf(DRIVER_ENV)
         # A second attempt would find the stage of the first.
         conf["spark.yarn.maxAppAttempts"] = "1"
         return [
             *("spark-submit", "--deploy-mode", "cluster", "--name", "eventlake"),
-            *("--archives", self.code.archives),
+            *("--archives", self.program.code.archives),
             *conf_arguments(conf),
-            self.code.entrypoint,
-            *job_arguments(self.code, self.settings, job),
+            self.program.code.entrypoint,
+            *self.program.arguments(job),
         ]
 
     def state(self, handle: str) -> JobState:
@@ -182,22 +171,29 @@ IDLE_SECONDS = 900
 """A cluster terminates itself after this time, in case the process that created it is killed."""
 TAGS = {"for-use-with-amazon-emr-managed-policies": "true"}
 OWNER_TAG = "eventlake-workspace"
-TEMPORARY_SETTINGS = ("emr_service_role", "emr_instance_profile", "emr_subnet_id")
 
 
-def check_temporary(settings: AwsSettings) -> None:
-    """Raise InvalidSettings if a setting of temporary clusters is missing."""
-    missing = [name for name in TEMPORARY_SETTINGS if not getattr(settings, name)]
-    if missing:
-        raise InvalidSettings(f"a temporary cluster needs the settings {', '.join(missing)}")
+@dataclass(frozen=True, kw_only=True)
+class ClusterSpec:
+    """A cluster to create for one run."""
+
+    release_label: str
+    instance_type: str
+    max_instances: int
+    service_role: str
+    instance_profile: str
+    subnet_id: str
+    security_configuration: str = ""
+    log_uri: str
+    workspace: str = ""
 
 
 @contextmanager
-def temporary_cluster(settings: AwsSettings, access: Access) -> Iterator[str]:
+def temporary_cluster(spec: ClusterSpec, access: Access) -> Iterator[str]:
     """Create a cluster, yield its id, and terminate it in any case."""
     emr = access.client("emr")
     with aws_errors("create an EMR cluster", "elasticmapreduce:RunJobFlow and iam:PassRole"):
-        cluster_id = str(emr.run_job_flow(**_request(settings))["JobFlowId"])
+        cluster_id = str(emr.run_job_flow(**_request(spec))["JobFlowId"])
     try:
         yield cluster_id
     finally:
@@ -205,19 +201,19 @@ def temporary_cluster(settings: AwsSettings, access: Access) -> Iterator[str]:
             emr.terminate_job_flows(JobFlowIds=[cluster_id])
 
 
-def _request(settings: AwsSettings) -> dict[str, Any]:
-    tags = TAGS | ({OWNER_TAG: settings.workspace_id} if settings.workspace_id else {})
-    security = settings.emr_security_configuration
+def _request(spec: ClusterSpec) -> dict[str, Any]:
+    tags = TAGS | ({OWNER_TAG: spec.workspace} if spec.workspace else {})
+    security = spec.security_configuration
     return {
         "Name": "eventlake",
-        "ReleaseLabel": settings.emr_release_label,
+        "ReleaseLabel": spec.release_label,
         "Applications": [{"Name": "Spark"}],
-        "LogUri": f"s3://{settings.s3_bucket}/logs/",
-        "ServiceRole": settings.emr_service_role,
-        "JobFlowRole": settings.emr_instance_profile,
+        "LogUri": spec.log_uri,
+        "ServiceRole": spec.service_role,
+        "JobFlowRole": spec.instance_profile,
         "Instances": {
-            "Ec2SubnetId": settings.emr_subnet_id,
-            "InstanceGroups": [_group(settings, "MASTER"), _group(settings, "CORE")],
+            "Ec2SubnetId": spec.subnet_id,
+            "InstanceGroups": [_group(spec, "MASTER"), _group(spec, "CORE")],
             "KeepJobFlowAliveWhenNoSteps": True,
             "TerminationProtected": False,
         },
@@ -225,7 +221,7 @@ def _request(settings: AwsSettings) -> dict[str, Any]:
             "ComputeLimits": {
                 "UnitType": "Instances",
                 "MinimumCapacityUnits": 1,
-                "MaximumCapacityUnits": settings.emr_max_instances,
+                "MaximumCapacityUnits": spec.max_instances,
             }
         },
         "AutoTerminationPolicy": {"IdleTimeout": IDLE_SECONDS},
@@ -235,10 +231,10 @@ def _request(settings: AwsSettings) -> dict[str, Any]:
     }
 
 
-def _group(settings: AwsSettings, role: str) -> dict[str, Any]:
+def _group(spec: ClusterSpec, role: str) -> dict[str, Any]:
     return {
         "Name": role.lower(),
         "InstanceRole": role,
-        "InstanceType": settings.emr_instance_type,
+        "InstanceType": spec.instance_type,
         "InstanceCount": 1,
     }

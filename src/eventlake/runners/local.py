@@ -1,13 +1,17 @@
 """A Spark session in this process, or on the cluster that a master address names."""
 
+import hashlib
+import json
 import os
 import re
 import stat
 import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from eventlake.clock import SYSTEM_CLOCK, Clock
@@ -34,6 +38,9 @@ _CONF = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.python.daemon.module": "eventlake.runners.daemon",
 }
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
+_MARK = "spark.eventlake.settings"
+"""Has the digest of the lake's settings in a session's settings."""
 
 
 @dataclass
@@ -41,6 +48,8 @@ class LocalSpark:
     """Provides a session in this process, with local threads or a cluster's executors."""
 
     master: str = "local[*]"
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Spark settings that the lake needs."""
     memory: str = "1g"
     """The largest heap of the JVM; Python workers have their memory outside it."""
     log: Path | None = None
@@ -52,12 +61,13 @@ class LocalSpark:
         return local_cores(self.master) or 16
 
     def session(self) -> "SparkSession":
-        return spark_session(self.master, self.memory, self.log or log_path())
+        conf = {**self.settings, "spark.driver.memory": self.memory}
+        return spark_session(self.master, conf, self.log or log_path())
 
 
-def spark_session(master: str, memory: str, log: Path) -> "SparkSession":
-    """The session for a master: the active one, or a new one that replaces it; Unavailable if
-    Spark does not start.
+def spark_session(master: str, settings: Mapping[str, str], log: Path) -> "SparkSession":
+    """The session for a master with these Spark settings: the active one, or a new one that
+    replaces it; Unavailable if Spark does not start.
     """
     # Imported here because it takes a second.
     from pyspark import SparkConf  # noqa: PLC0415
@@ -65,17 +75,16 @@ def spark_session(master: str, memory: str, log: Path) -> "SparkSession":
 
     try:
         active = SparkSession.getActiveSession()
-        active_master = active.conf.get("spark.master") if active else None
+        if active is not None and _fits(active, master, settings):
+            return active
     except Exception as problem:
         raise Unavailable(f"the Spark JVM has exited; its log is {log}") from problem
     if active is not None:
-        if active_master == master:
-            return active
-        active.stop()
+        _stop(active, settings)
     check_java()
-    settings = {**_conf(master), "spark.driver.memory": memory}
+    all_settings = {**_conf(master), **settings, _MARK: _digest(settings)}
     try:
-        conf = SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items()))
+        conf = SparkConf(loadDefaults=False).setMaster(master).setAll(list(all_settings.items()))
         _start_jvm(conf, log)
         session = SparkSession.builder.config(conf=conf).getOrCreate()
         _warm_up(session, master)
@@ -86,6 +95,35 @@ def spark_session(master: str, memory: str, log: Path) -> "SparkSession":
         raise Unavailable(
             f"Spark did not start on {master}: {reason}; its log is {log}"
         ) from problem
+
+
+def _fits(session: "SparkSession", master: str, settings: Mapping[str, str]) -> bool:
+    return session.conf.get("spark.master") == master and _has_settings(session, settings)
+
+
+def _has_settings(session: "SparkSession", settings: Mapping[str, str]) -> bool:
+    """Whether a session was started with exactly these settings of a lake."""
+    return session.conf.get(_MARK, _digest(NO_SETTINGS)) == _digest(settings)
+
+
+def _digest(settings: Mapping[str, str]) -> str:
+    """A text that differs for other settings, and shows none: they may have passwords."""
+    return hashlib.sha256(json.dumps(sorted(settings.items())).encode()).hexdigest()
+
+
+def _stop(session: "SparkSession", settings: Mapping[str, str]) -> None:
+    """Stop a session; and its JVM if `settings` are not its own, because jars are read at start."""
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    keep_jvm = _has_settings(session, settings)
+    session.stop()
+    gateway = SparkContext._gateway
+    jvm = getattr(gateway, "proc", None)  # none if spark-submit has started the JVM
+    if keep_jvm or gateway is None or jvm is None:
+        return
+    with jvm:  # closes its input, which makes the JVM exit, and waits
+        gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None
 
 
 def _start_jvm(conf: Any, log: Path) -> None:

@@ -85,7 +85,7 @@ class Probe:
             return DEFAULT_LAYOUT
 
     def read_settings(self) -> str:
-        return f"lake type: {type(self.settings).__name__.removesuffix('Settings').lower()}"
+        return f"lake type: {self.settings.kind}"
 
     @property
     def is_missing(self) -> bool:

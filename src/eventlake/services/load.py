@@ -181,7 +181,7 @@ def load(  # noqa: PLR0913 - each is an option of the command
     if not new_inputs:
         return _nothing_to_load(listing, summary)
     plan = make_plan(state, settings, new_inputs, parts.clock.time_ns(), tunables.retired_seconds)
-    spark = _spark_provider(where)
+    spark = _spark_provider(where, parts)
     run = Run(parts, ledger, spark, plan, progress, frozenset(suppressed), dead, stores, tunables)
     with mention_archived_streams(listing, settings.source):
         commit, finished = _run_in_process(run) if runner is None else _run_as_job(run, runner)
@@ -229,11 +229,11 @@ def _open_runner(
     return open_job_runner(lake, store, temporary=temporary_cluster)
 
 
-def _spark_provider(where: Where) -> SparkProvider:
+def _spark_provider(where: Where, lake: Lake) -> SparkProvider:
     """The provider of this process's session; a job on a runner does not use it."""
     if isinstance(where, JobRunner):
         return LocalSpark()
-    return LocalSpark(where) if isinstance(where, str) else where
+    return LocalSpark(where, lake.spark_settings) if isinstance(where, str) else where
 
 
 def _nothing_to_load(listing: archive.InputListing, summary: dict[str, Any]) -> LoadResult:

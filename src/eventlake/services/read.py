@@ -103,7 +103,8 @@ class Lake:
         with TemporaryDirectory(prefix="eventlake-") as scratch:
             tables = self._query_tables(sql, Path(scratch))
             if engine == "spark":
-                return run_spark_query(LocalSpark(master).session(), tables, sql)
+                spark = LocalSpark(master, self.parts.spark_settings)
+                return run_spark_query(spark.session(), tables, sql)
             return run_query(tables, sql)
 
     def _tables(self) -> list[LakeTable]:

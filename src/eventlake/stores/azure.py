@@ -10,7 +10,7 @@ from obstore.store import AzureStore
 from pyarrow.fs import AzureFileSystem, FileSystem
 
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings, Unavailable
-from eventlake.model.lake import AZURE_SECRETS, AzureLogin
+from eventlake.model.azure import AZURE_SECRETS, AzureLogin
 from eventlake.stores.azure_login import Login
 from eventlake.stores.bucket import Bucket
 

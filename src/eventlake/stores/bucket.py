@@ -1,4 +1,4 @@
-"""The common part of S3 and ADLS stores."""
+"""The common part of stores in buckets and containers."""
 
 import io
 import tempfile
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class Bucket(Store):
-    """The methods that S3 and ADLS share. Subclasses are dataclasses."""
+    """The methods that stores of objects share. Subclasses are dataclasses."""
 
     is_local = False
 

@@ -32,7 +32,7 @@ class Store:
     """The objects below a lake's root. Pickles, so that workers open the same store."""
 
     root: str
-    """Prefix of every path: a folder's absolute path, or `s3://bucket`."""
+    """Prefix of every path: a folder's absolute path, or a bucket's address."""
     is_local: bool
     """Whether the store is on this machine, so that recent writes are read from the page cache."""
     _store: Any

@@ -79,7 +79,7 @@ START = """if True:
     local._CONF.update(dict(word.split("=", 1) for word in conf))
     for _ in range(2):  # what did not start is not taken for a session that runs
         try:
-            local.LocalSpark(master, memory).session()
+            local.LocalSpark(master, memory=memory).session()
         except Unavailable as problem:
             print(problem)
 """
@@ -109,6 +109,43 @@ def test_a_spark_that_does_not_start_says_why(given: list[str], reason: str) -> 
     for line in lines:
         assert line.startswith(f"Spark did not start on {given[0]}: ")
         assert reason in line.partition("; its log is ")[0]
+
+
+SETTINGS = """if True:
+    from pyspark import SparkContext
+    from eventlake.runners.local import LocalSpark
+
+    def start(settings):
+        session = LocalSpark("local[1]", settings).session()
+        values = [session.conf.get(f"spark.{name}", "unset") for name in ("x", "task.maxFailures")]
+        return session, SparkContext._gateway.proc, values
+
+    settings = {"spark.x": "1", "spark.task.maxFailures": "3"}
+    first, jvm, values = start(settings)
+    print(*values)
+    print("reused", start(dict(reversed(settings.items())))[0] is first)
+    second, other_jvm, values = start({"spark.x": "2"})
+    print(*values)
+    print("same JVM", other_jvm is jvm, "the first has ended", jvm.poll() is not None)
+"""
+
+
+@pytest.mark.spark
+def test_a_session_has_the_settings_of_the_lake_and_no_others() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", SETTINGS],
+        env={**os.environ, **processes.SHORT_LIVED},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=processes.PATIENCE,
+    )
+    assert ran.stdout.splitlines() == [
+        "1 3",
+        "reused True",
+        "2 unset",
+        "same JVM False the first has ended True",
+    ], ran.stdout + ran.stderr
 
 
 STOPPED = """An error occurred while calling None.org.apache.spark.sql.classic.SparkSession.
