@@ -27,6 +27,8 @@ from eventlake.cli.options import (
 from eventlake.cli.progress import show_progress
 from eventlake.cli.rows import OutputFormat, decode_rows, iterate_objects, to_json
 from eventlake.cli.show_plan import print_plan
+from eventlake.model.settings import SourceSettings, validate_settings
+from eventlake.sample.spec import SampleSpec
 
 if TYPE_CHECKING:
     from eventlake.services.load import LoadResult
@@ -81,10 +83,11 @@ def sample(
 
     Writes gzip files of JSON lines. Equal options give identical files.
     """
-    from eventlake.sample import make_sample
+    from eventlake.sample.write import make_sample
     from eventlake.stores.paths import parse_path
 
-    spec, folder, total = options.spec(), parse_path(out, "out"), 0
+    spec = validate_settings(SampleSpec, options.values)
+    folder, total = parse_path(out, "out"), 0
     with show_progress(quiet) as steps:
 
         def count_events(events: int) -> None:
@@ -118,7 +121,7 @@ def load(
     that were loaded before are skipped; the files themselves are not changed. The content of a
     pipe is stored in the lake's archive first.
     """
-    settings, suppressed = source.settings(), run.suppressed()
+    settings, suppressed = validate_settings(SourceSettings, source.values), run.suppressed()
     from eventlake.services import load as service
 
     if run.dry_run:
@@ -168,12 +171,12 @@ def serve(
 
 @app.command()
 @expand_option_groups
-def sync(context: typer.Context, source: SourceOptions, run: RunOptions) -> None:
+def sync(source: SourceOptions, run: RunOptions) -> None:
     """Land the files that are new in a source's archive.
 
     Options default to the settings of the source's last load.
     """
-    changes, suppressed = source.changes(context), run.suppressed()
+    changes, suppressed = source.changes, run.suppressed()
     from eventlake.services import load as service
 
     if run.dry_run:
@@ -294,7 +297,6 @@ def repair(lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False) -> None:
 @app.command()
 @expand_option_groups
 def adopt(
-    context: typer.Context,
     source: SourceOptions,
     lake: LakeRoot = DEFAULT_LAKE,
     as_json: AsJson = False,
@@ -306,7 +308,7 @@ def adopt(
     """
     from eventlake.services.adopt import adopt as adopt_tables
 
-    result = adopt_tables(source.source, lake=lake, changes=source.changes(context))
+    result = adopt_tables(source.source, lake=lake, changes=source.changes)
     show.print_result(result, as_json, show.adoption)
 
 
