@@ -16,8 +16,6 @@ from typing import Any
 
 THREADS = 2
 WORDS = "[A-Z0-9]+[a-z0-9]*|[a-z0-9]+"
-PLURALS = {"identify": "identifies", "alias": "aliases"}
-CALL_TABLE = "WHEN 'identify' THEN 'identifies' WHEN 'alias' THEN 'aliases' ELSE concat(type, 's')"
 
 # DuckDB's own default of a file's lines to look at. At a million events it finds every column that
 # sample_size=-1 finds; a sample that turns out too small is answered by reading all lines.
@@ -58,7 +56,7 @@ def _duckdb_copy(source: Path, out: Path, options: str) -> str:
     return f"""
         COPY (
             SELECT *,
-                CASE type WHEN 'track' THEN {table} {CALL_TABLE} END AS "table",
+                CASE type WHEN 'track' THEN {table} ELSE type END AS "table",
                 strftime(receivedAt, '%Y-%m-%d') AS day,
                 strftime(receivedAt, '%H') AS hr
             FROM read_json(
@@ -106,7 +104,7 @@ def _with_partitions(events: Any) -> Any:
     table = f"lower(array_join(regexp_extract_all(event, '({WORDS})', 1), '_'))"
     return events.withColumns(
         {
-            "table": F.expr(f"CASE type WHEN 'track' THEN {table} {CALL_TABLE} END"),
+            "table": F.expr(f"CASE type WHEN 'track' THEN {table} ELSE type END"),
             "day": F.substring("receivedAt", 1, 10),
             "hr": F.substring("receivedAt", 12, 2),
         }
@@ -152,7 +150,7 @@ def _batches(source: Path, size: int = 1000) -> Iterator[list[dict[str, Any]]]:
 def _table(event: dict[str, Any], _words: re.Pattern[str] = re.compile(WORDS)) -> str:
     call = event["type"]
     if call != "track":
-        return PLURALS.get(call, f"{call}s")
+        return str(call)
     return "_".join(_words.findall(event["event"])).lower()
 
 

@@ -48,8 +48,8 @@ EVENTS = (
     "Order Completed", "order_completed", "orderCompleted", "ORDER completed", "Order  Completed!",
     "Signed Up", "signed_up", "注文", "注文完了", "???", " ", "\u0000", "😀", "Ordre Passé",
     "2FA Enabled",
-    "Identifies", "identifies", "pages", "Track Pages", "track_pages", "Groups", "aliases",
-    "screens",
+    "Identifies", "identify", "Identify", "pages", "page", "Track Pages", "track_pages",
+    "Groups", "alias", "screen",
     "identify", "THE5r", "a" * 127, "a" * 128, "Very Long " * 20, "Very long " * 20, "é" * 200,
 )  # fmt: skip
 USERS = ('"u1"', '"u2"', '"u\\u0031"', '"5"', "5", "5.0", "5e0", '""', "true", "null", '["u1"]',

@@ -16,9 +16,10 @@ from tests.oracle import Oracle, Settings
 CASES: list[dict[str, Any]] = [
     {},
     {"naming": "native"},
+    {"naming": "warehouse"},
     {"max_columns": 22},
     {"table_prefix": "shop", "date_partition": "year/month/day"},
-    {"dedup_days": 0, "skip_events": ("signed_up", "Order Completed", "pages")},
+    {"dedup_days": 0, "skip_events": ("signed_up", "Order Completed", "page")},
     {"dedup_days": 1, "date_partition": "day"},
 ]
 

@@ -44,7 +44,7 @@ LONGEST_PLAIN = 10_000
 class Settings:
     """The settings of a source."""
 
-    naming: str = "warehouse"
+    naming: str = "segment"
     date_partition: str = "day/hour"
     table_prefix: str = ""
     dedup_days: int = 7
@@ -409,10 +409,11 @@ def shorten(name: str, limit: int) -> str:
 
 
 def table_name(event: Mapping[str, Any], settings: Settings) -> str:
-    name = event["type"] if settings.naming == "native" else PLURALS.get(event["type"], "")
+    calls = PLURALS if settings.naming == "warehouse" else {call: call for call in PLURALS}
+    name = calls.get(event["type"], "")
     if event["type"] == "track":
         name = snake(event["event"]) or "event_" + hash8(event["event"])
-        if settings.naming == "native" or name in PLURALS.values():
+        if settings.naming == "native" or name in calls.values():
             name = f"track_{name}"
     return shorten(name, 127)
 
@@ -425,7 +426,7 @@ def catalog_name(table: str, prefix: str) -> str:
 def named_keys(keys: tuple[str, ...], kind: str, naming: str) -> tuple[str, ...]:
     """Return the keys of a path that its column is named by."""
     bag = "traits" if kind in ("identify", "group", "alias") else "properties"
-    return keys[1:] if naming == "warehouse" and len(keys) > 1 and keys[0] == bag else keys
+    return keys[1:] if naming != "native" and len(keys) > 1 and keys[0] == bag else keys
 
 
 def column_name(keys: Iterable[str]) -> str:
@@ -435,7 +436,7 @@ def column_name(keys: Iterable[str]) -> str:
 def standard(kind: str, naming: str) -> dict[str, tuple[str, str]]:
     """Return the source field and type of each standard column, in order."""
     texts = ("anonymousId", "userId", *OWN[kind], "type", "channel", "version", "projectId")
-    columns = {"id" if naming == "warehouse" else "message_id": ("messageId", "string")}
+    columns = {"message_id" if naming == "native" else "id": ("messageId", "string")}
     columns |= {snake(key): (key, "string") for key in texts}
     return columns | {snake(key): (key, "timestamp") for key in TIMES}
 

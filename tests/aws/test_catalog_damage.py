@@ -64,7 +64,7 @@ def move_table(glue: Any) -> None:
     known = glue.get_table(DatabaseName="web", Name="order_done")["Table"]
     storage = {
         **known["StorageDescriptor"],
-        "Location": "s3://the-lake/segment-data/data/web/segment_type=pages/",
+        "Location": "s3://the-lake/segment-data/data/web/segment_type=page/",
     }
     kept = {name: known[name] for name in ("Name", "PartitionKeys", "TableType", "Parameters")}
     glue.update_table(DatabaseName="web", TableInput={**kept, "StorageDescriptor": storage})
@@ -83,7 +83,7 @@ DAMAGES: list[tuple[Callable[[Any], None], str]] = [
     (drop_database, "web.order_done is not in the catalog"),
     (drop_partition, "lacks partitions of web.order_done .*: day=2026-11-01/hr=01"),
     (move_partition, "lacks partitions of web.order_done .*: day=2026-11-01/hr=01"),
-    (move_table, "with the location segment-data/data/web/segment_type=pages"),
+    (move_table, "with the location segment-data/data/web/segment_type=page"),
     (add_partition, "partitions of web.order_done that no commit names .*: day=2026-12-01/hr=05"),
 ]
 

@@ -34,7 +34,7 @@ def check(settings: AwsSettings) -> Any:
 
 USES = {
     "tables": lambda lake: lake.tables(),
-    "schema": lambda lake: lake.schema("web.pages"),
+    "schema": lambda lake: lake.schema("web.page"),
     "query": lambda lake: lake.query("select 1"),
     "reports": lambda lake: lake.reports("web"),
     "quarantine": lambda lake: lake.quarantine("web"),
@@ -71,10 +71,10 @@ def test_a_commit_is_gone(aws: Aws, landed: AwsSettings, use: Any) -> None:
 
 def test_a_damaged_data_file(aws: Aws, landed: AwsSettings) -> None:
     store = open_store(landed)
-    path = next(o.path for o in store.objects("segment-data/data") if "pages" in o.path)
+    path = next(o.path for o in store.objects("segment-data/data") if "page" in o.path)
     store.write(path, store.read(path)[:-20])
     with pytest.raises(Damaged, match=f"s3://{aws.bucket}/{path}"):
-        open_lake(landed).query("select id from web.pages")
+        open_lake(landed).query("select id from web.page")
     assert any(path in problem for problem in check(landed).problems)
 
 

@@ -157,7 +157,7 @@ GLUE = [
     Case("glue:CreateDatabase", "database/web", "glue:CreateDatabase on arn:aws:glue:us-east-1:"),
     Case("glue:CreateDatabase", "database/__", "glue:CreateDatabase on arn:aws:glue:us-east-1:"),
     Case("glue:CreateTable", "", "glue:CreateTable on arn:aws:glue:us-east-1:"),
-    Case("glue:CreateTable", "table/web/pages", "glue:CreateTable on arn:aws:glue:us-east-1:"),
+    Case("glue:CreateTable", "table/web/page", "glue:CreateTable on arn:aws:glue:us-east-1:"),
     Case("glue:BatchCreatePartition", "", "glue:BatchCreatePartition on arn:aws:glue:us-east-1:"),
     Case("glue:GetTable", "", "glue:GetTable on arn:aws:glue:us-east-1:", True),
     Case("glue:GetPartitions", "", "glue:GetPartitions on arn:aws:glue:us-east-1:", True),
@@ -208,14 +208,14 @@ def test_a_catalog_that_is_denied_is_told_by_the_next_run(
 def test_one_table_that_is_denied_does_not_stop_the_others(
     world: World, aws: Aws, proxy: Proxy
 ) -> None:
-    with proxy.ruled(Denied("glue:CreateTable", "table/web/pages")):
+    with proxy.ruled(Denied("glue:CreateTable", "table/web/page")):
         result = lakes.load(world.files, aws.settings())
     with lakes.on_disk(aws.settings()) as folder:
         run = [line for line in reports(folder) if line["run_id"] == result.run_id]
         failed = [line["table_name"] for line in run[1:] if line["status"] == "failed"]
         made = {path.stem for path in (folder / "segment-data/catalog/web").iterdir()}
-    assert failed == ["pages"]
-    assert made == world.once.catalog.keys() - {"pages"}
+    assert failed == ["page"]
+    assert made == world.once.catalog.keys() - {"page"}
 
 
 def test_a_report_that_may_not_be_written(world: World, aws: Aws, proxy: Proxy) -> None:
@@ -271,16 +271,16 @@ def test_a_catalog_that_may_not_be_read(
 def test_a_table_that_may_not_be_deleted(world: World, aws: Aws, proxy: Proxy) -> None:
     lakes.load(world.files, aws.settings())
     catalog = open_parts(aws.settings()).catalog
-    table = catalog.table("web", "pages")
+    table = catalog.table("web", "page")
     assert table is not None
     with (
         proxy.ruled(Denied("glue:DeleteTable")),
-        pytest.raises(InsufficientPermissions, match=r"grant glue:DeleteTable on .*web/pages"),
+        pytest.raises(InsufficientPermissions, match=r"grant glue:DeleteTable on .*web/page"),
     ):
         catalog.drop(table)
-    assert catalog.table("web", "pages") == table
+    assert catalog.table("web", "page") == table
     catalog.drop(table)
-    assert catalog.table("web", "pages") is None
+    assert catalog.table("web", "page") is None
 
 
 # The role

@@ -346,12 +346,12 @@ def foreign(glue: Glue, name: str, **changes: Any) -> None:
 
 def test_a_table_that_segment_made_is_read(glue: Glue) -> None:
     glue.client.create_database(DatabaseInput={"Name": "web"})
-    foreign(glue, "pages")
+    foreign(glue, "page")
     glue.catalog().database("web")
     [table] = glue.catalog().tables()
-    assert table == glue.catalog().table("web", "pages")
+    assert table == glue.catalog().table("web", "page")
     assert (table.source, table.format) == ("src1", "parquet")
-    assert table.location == "segment-data/data/src1/segment_type=pages"
+    assert table.location == "segment-data/data/src1/segment_type=page"
     assert {column.name: str(column.type) for column in table.columns} == {
         "id": "string",
         "total": "decimal(38,6)",
@@ -364,7 +364,7 @@ def test_a_table_that_segment_made_is_read(glue: Glue) -> None:
     }
     glue.catalog().add_columns(table, [COUPON])
     glue.catalog().add_partitions(table, [SEVEN])
-    [partition] = raw_partitions(glue, "pages")
+    [partition] = raw_partitions(glue, "page")
     added = {"Name": "coupon", "Type": "string"}
     assert partition["StorageDescriptor"]["Columns"][-1] == added
 

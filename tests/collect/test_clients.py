@@ -179,13 +179,13 @@ def test_what_an_sdk_sends_lands_in_typed_tables(tmp_path: Path) -> None:
         "context_app_version": "1.10",
         "project_id": "web",
     }
-    (person,) = rows.query("select user_id, email, address_city from web.identifies").to_pylist()
+    (person,) = rows.query("select user_id, email, address_city from web.identify").to_pylist()
     assert list(person.values()) == ["user-identify", "ada@example.com", "Wien"]
     for table, column, value in [
-        ("pages", "name", "Home"),
-        ("screens", "width", 320),
-        ("groups", "group_id", "group-1"),
-        ("aliases", "previous_id", "old-1"),
+        ("page", "name", "Home"),
+        ("screen", "width", 320),
+        ("group", "group_id", "group-1"),
+        ("alias", "previous_id", "old-1"),
     ]:
         (row,) = rows.query(f"select {column} from web.{table}").to_pylist()
         assert row[column] == value

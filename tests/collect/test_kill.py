@@ -64,7 +64,7 @@ def test_every_acknowledged_event_is_in_the_lake_exactly_once(tmp_path: Path) ->
     assert len(acknowledged) > 100 * ROUNDS
     result = sync("web", lake=lake, master="local[2]")
     assert result.status == "finished"
-    rows = open_lake(lake).query("select id, count(*) as n from web.pages group by id")
+    rows = open_lake(lake).query("select id, count(*) as n from web.page group by id")
     landed = dict(zip(rows["id"].to_pylist(), rows["n"].to_pylist(), strict=True))
     assert acknowledged - landed.keys() == set()
     assert result.counts.duplicates >= 500

@@ -110,11 +110,11 @@ def test_a_table_that_is_not_there(catalog: Catalog) -> None:
 
 def test_tables_of_all_databases(catalog: Catalog) -> None:
     other = ORDERS.model_copy(update={"database": "app", "source": "app"})
-    pages = ORDERS.model_copy(update={"name": "pages"})
+    pages = ORDERS.model_copy(update={"name": "page"})
     for table in (ORDERS, other, pages):
         catalog.create(table)
     names = sorted((table.database, table.name) for table in catalog.tables())
-    assert names == [("app", "orders"), ("web", "orders"), ("web", "pages")]
+    assert names == [("app", "orders"), ("web", "orders"), ("web", "page")]
     assert found(catalog, other).source == "app"
 
 
@@ -191,13 +191,13 @@ def test_a_dropped_table_is_forgotten_and_its_files_are_not(
     kept = tmp_path / ORDERS.location / "day=2026-11-01" / "x.parquet"
     kept.parent.mkdir(parents=True)
     kept.write_bytes(b"rows")
-    pages = ORDERS.model_copy(update={"name": "pages"})
+    pages = ORDERS.model_copy(update={"name": "page"})
     catalog.create(ORDERS)
     catalog.create(pages)
     for _ in range(2):
         catalog.drop(ORDERS)
     assert catalog.table("web", "orders") is None
-    assert [table.name for table in catalog.tables()] == ["pages"]
+    assert [table.name for table in catalog.tables()] == ["page"]
     assert kept.read_bytes() == b"rows"
 
 

@@ -193,7 +193,7 @@ def test_a_lake_in_a_bucket(
 
 def test_a_bucket_that_somebody_changed(landed: Store) -> None:
     """A Parquet file is gone, one is there twice, one is cut short."""
-    pages = (one.path for one in landed.objects("segment-data/data/web/segment_type=pages"))
+    pages = (one.path for one in landed.objects("segment-data/data/web/segment_type=page"))
     *_, doubled, gone, cut = sorted(pages)
     again = doubled.replace(".parquet", "-again.parquet")
     landed.write(again, landed.read(doubled))
@@ -206,7 +206,7 @@ def test_a_bucket_that_somebody_changed(landed: Store) -> None:
     )
     assert found.problems[2].startswith(f"{cut} cannot be read: ")
     (wrong,) = (one for one in found.tables if one.missing or one.extra or one.doubled)
-    assert (wrong.table, wrong.extra) == ("pages", 0)
+    assert (wrong.table, wrong.extra) == ("page", 0)
     assert wrong.found == wrong.expected - wrong.missing + wrong.doubled
     assert min(wrong.missing, wrong.doubled) > 0
 

@@ -29,7 +29,7 @@ STAGES = [
     "clean",
 ]
 OTHERS = ("notes.txt", ".hidden.json", "_SUCCESS", "sub/table.parquet")
-BY_HOUR = "select day, hr, count(*) as n, min(received_at) as first from web.pages group by 1, 2"
+BY_HOUR = "select day, hr, count(*) as n, min(received_at) as first from web.page group by 1, 2"
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def test_load_shows_tables_and_the_balance(shop: Shop) -> None:
     lines = [line.strip() for line in shop.loaded.out.splitlines() if line.strip()]
     assert lines[0].split("  ")[0] == "table"
     tables = [line.split()[0] for line in lines[2:14]]
-    assert {"pages", "screens", "identifies", "groups", "aliases"} < set(tables)
+    assert {"page", "screen", "identify", "group", "alias"} < set(tables)
     assert lines[14] == "received 2,060 = landed 2,000 + duplicates 40 + quarantined 20"
     assert re.match(r"finished in \d+\.\d s", lines[15])
     assert lines[16].startswith("passed over 4 paths that are not raw logs: ")
@@ -102,7 +102,7 @@ def test_tables(shop: Shop) -> None:
 
 
 def test_schema_shows_standard_columns_first_and_partitions_last(shop: Shop) -> None:
-    ran = shop.ask("schema", "web.pages")
+    ran = shop.ask("schema", "web.page")
     rows = [line.split(maxsplit=1) for line in ran.out.splitlines() if line.strip()]
     assert [row[0] for row in rows[2:6]] == ["id", "anonymous_id", "user_id", "name"]
     assert [[cell.strip() for cell in row] for row in rows[-2:]] == [
@@ -126,7 +126,7 @@ def test_both_engines_answer_alike(shop: Shop) -> None:
 
 
 def test_query_prints_rows_in_three_forms(shop: Shop) -> None:
-    sql = "select count(*) as n, 'a,b' as t from web.pages"
+    sql = "select count(*) as n, 'a,b' as t from web.page"
     [row] = shop.ask("query", sql, "--json").value
     n = row["n"]
     assert shop.ask("query", sql, "--format", "csv").out == f'n,t\n{n},"a,b"\n'
@@ -169,8 +169,8 @@ def test_loading_again_says_that_there_is_nothing_to_load(shop: Shop) -> None:
 
 JSON = {
     "tables": ("tables",),
-    "schema": ("schema", "web.pages"),
-    "query": ("query", "select * from web.pages limit 3"),
+    "schema": ("schema", "web.page"),
+    "query": ("query", "select * from web.page limit 3"),
     "reports": ("reports", "--source", "web"),
     "quarantine": ("quarantine", "--source", "web"),
     "verify": ("verify", "--source", "web"),
@@ -259,7 +259,7 @@ def test_2_what_the_lake_does_not_have(shop: Shop) -> None:
 
 def test_1_a_lake_that_differs_from_its_archive(shop: Shop, tmp_path: Path) -> None:
     broken = shutil.copytree(shop.lake, tmp_path / "broken")
-    victim = min(broken.glob("segment-data/data/web/segment_type=pages/**/*.parquet"))
+    victim = min(broken.glob("segment-data/data/web/segment_type=page/**/*.parquet"))
     victim.unlink()
     ran = command("verify", "--source", "web", "--lake", broken)
     assert ran.code == 1
@@ -289,7 +289,7 @@ def test_1_a_master_that_is_none(shop: Shop, tmp_path: Path) -> None:
 def test_3_a_table_that_cannot_be_registered_does_not_stop_the_others(tmp_path: Path) -> None:
     raw, lake = tmp_path / "raw", tmp_path / "lake"
     sample(raw, "--types", "6", "--hours", "1")
-    blocked = lake / "segment-data/catalog/web/pages.json"
+    blocked = lake / "segment-data/catalog/web/page.json"
     (blocked / "in the way").mkdir(parents=True)
     load = ("load", raw, "--source", "web", "--lake", lake, "--json", "--quiet")
     ran = without_spark(tmp_path, *load)

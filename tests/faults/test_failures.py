@@ -181,7 +181,7 @@ def blocked(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["web/pages", "__segment_datalake/sync_reports"])
+@pytest.mark.parametrize("name", ["web/page", "__segment_datalake/sync_reports"])
 def test_a_partial_run_is_completed_by_the_next_in_the_same_process(
     files: list[Path], tmp_path: Path, name: str
 ) -> None:
@@ -198,7 +198,7 @@ def test_a_partial_run_is_completed_by_the_next_in_the_same_process(
 def test_a_table_that_stays_blocked_does_not_stop_later_runs(
     files: list[Path], tmp_path: Path
 ) -> None:
-    path = blocked(tmp_path / "segment-data/catalog/web/pages.json")
+    path = blocked(tmp_path / "segment-data/catalog/web/page.json")
     assert lakes.load(files[:2], tmp_path).status == "partial"
     assert lakes.load(files, tmp_path).status == "partial"
     shutil.rmtree(path)

@@ -195,7 +195,7 @@ def test_half_an_object_of_the_catalog_goes_when_its_table_changes(
 ) -> None:
     """Several tables are registered in parallel, so a kill may leave some incomplete."""
     run(killed_at_step, world.files[:2], tmp_path, AtStep(0, "register", 3))
-    for table in ("pages", "identifies"):
+    for table in ("page", "identify"):
         (tmp_path / f"segment-data/catalog/web/{table}.json#1").write_bytes(b"half")
     world.check(tmp_path)
 

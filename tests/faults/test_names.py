@@ -149,7 +149,7 @@ def test_a_table_without_new_events_gets_the_new_name_too(tmp_path: Path) -> Non
     other = tmp_path / "2.json"
     other.write_text('{"type":"page","messageId":"p","receivedAt":"2026-11-03T00:00:00Z"}\n')
     load(other, lake, source="web", database="web2")
-    assert (count(lake, "web2.order_done"), count(lake, "web2.pages")) == (3, 1)
+    assert (count(lake, "web2.order_done"), count(lake, "web2.page")) == (3, 1)
 
 
 def test_the_folder_of_a_table_does_not_know_the_prefix(tmp_path: Path) -> None:
@@ -189,8 +189,8 @@ def add_partition(entry: Path) -> None:
 
 DAMAGES = {
     "is not in the catalog": Path.unlink,
-    "with the location segment-data/data/web/segment_type=pages": lambda entry: change_entry(
-        entry, location="segment-data/data/web/segment_type=pages"
+    "with the location segment-data/data/web/segment_type=page": lambda entry: change_entry(
+        entry, location="segment-data/data/web/segment_type=page"
     ),
     "lacks columns of web.order_done": lose_column,
     "lacks partitions of web.order_done": lose_partition,

@@ -15,7 +15,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests import agreement
 from tests.cases import COUNTS, Case, Columns, Load, Row, Table, all_cases, in_order
+from tests.kernel_lake import KernelLake
 from tests.oracle import Oracle, Settings, catalog_name
 
 import eventlake
@@ -102,6 +104,24 @@ def test_the_oracle_agrees(case: Case) -> None:
         for name, state in oracle.tables.items()
     }
     check_tables(found, case.tables)
+
+
+@pytest.mark.parametrize("naming", ["warehouse", "native"])
+@each_case
+def test_a_case_in_another_naming(case: Case, naming: str) -> None:
+    """The loader and the second implementation agree on each case in the namings it is not for."""
+    settings = {**case.settings, "naming": naming}
+    known = Settings.__dataclass_fields__.keys() & settings.keys()
+    oracle = Oracle(Settings(**{key: settings[key] for key in known}))
+    lake = KernelLake(source_settings(**settings))
+    for load in case.loads:
+        logs = [log for log in load.logs if not log.name.endswith((".txt", ".png"))]
+        files = {log.name: log.lines for log in logs}
+        oracle.settings = replace(oracle.settings, suppressed=load.suppressed)
+        lake.suppressed = frozenset(load.suppressed)
+        oracle.load(files)
+        lake.load(files, block_lines=50)
+        agreement.compare(oracle, lake)
 
 
 def by_partition(rows: list[Row], settings: dict[str, Any]) -> dict[str, list[Row]]:

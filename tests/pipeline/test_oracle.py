@@ -64,8 +64,10 @@ def test_snake_case(name: str, expected: str) -> None:
         ("Order Completed", {}, "order_completed"),
         ("Order Completed", {"naming": "native"}, "track_order_completed"),
         ("注文", {}, "event_" + oracle.hash8("注文")),
-        ("Identifies", {}, "track_identifies"),
-        ("Identifies", {"table_prefix": "web"}, "track_identifies"),
+        ("Identify", {}, "track_identify"),
+        ("Identify", {"table_prefix": "web"}, "track_identify"),
+        ("Identify", {"naming": "warehouse"}, "identify"),
+        ("Identifies", {"naming": "warehouse"}, "track_identifies"),
         ("a" * 127, {}, "a" * 127),
         ("a" * 128, {}, "a" * 118 + "_" + oracle.hash8("a" * 128)),
     ],
@@ -76,7 +78,7 @@ def test_tables(event: str, settings: dict[str, str], table: str) -> None:
 
 def test_standard_columns() -> None:
     table = landed(b'{"type":"page","messageId":"m","receivedAt":"2026-11-01T00:00:00"}').tables
-    assert list(table["pages"].columns) == [
+    assert list(table["page"].columns) == [
         *("id", "anonymous_id", "user_id", "name", "category", "type", "channel", "version"),
         *("project_id", "received_at", "sent_at", "original_timestamp", "timestamp"),
     ]

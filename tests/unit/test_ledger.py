@@ -159,7 +159,7 @@ def test_nothing_has_happened(ledger: Ledger) -> None:
 
 
 def test_the_state_is_all_that_the_commits_say(ledger: Ledger) -> None:
-    ledger.append(1, commit(1, table("orders", "a"), table("pages")))
+    ledger.append(1, commit(1, table("orders", "a"), table("page")))
     ledger.append(2, commit(2, table("orders", "a", "b"), origin=("file:///from", "9")))
     state = ledger.read_state()
     assert state.sequence == 2
@@ -168,7 +168,7 @@ def test_the_state_is_all_that_the_commits_say(ledger: Ledger) -> None:
     assert state.has_loaded(Input(uri="file:///from", fingerprint="9", size=1))
     assert state.tables == {
         "orders": table("orders", "a", "b").table,
-        "pages": table("pages").table,
+        "page": table("page").table,
     }
     assert [file.path for file in state.ids] == ["ids/1", "ids/2"]
     assert state.runs == {commit(1).run_id: 1, commit(2).run_id: 2}

@@ -107,11 +107,12 @@ def _group_parameters(group: Any) -> list[inspect.Parameter]:
 def _setting_parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     """An option that is None unless the user sets it; a list is an option that may be repeated."""
     kind: Any = field.annotation
-    flag, text = name, field.description
+    flag, text, metavar = name, field.description, None
     if kind == tuple[str, ...]:
         kind, flag, text = list[str], name.removesuffix("s"), f"{text}; may be repeated"
+        metavar = flag.rpartition("_")[2].upper()
     shown = f"  [default: {field.default}]" if field.default and not field.is_required() else ""
-    option = typer.Option(f"--{flag.replace('_', '-')}", help=f"{text}.{shown}")
+    option = typer.Option(f"--{flag.replace('_', '-')}", help=f"{text}.{shown}", metavar=metavar)
     if field.is_required():
         return _make_parameter(name, Annotated[kind, option], MISSING)
     return _make_parameter(name, Annotated[kind | None, option], None)

@@ -71,7 +71,7 @@ class RejectedLine(NamedTuple):
 class Rules:
     """The settings of a source that decide where an event goes."""
 
-    naming: Naming = Naming.WAREHOUSE
+    naming: Naming = Naming.SEGMENT
     prefix: str = ""
     skip: Collection[str] = ()
     suppressed: Collection[str] = ()

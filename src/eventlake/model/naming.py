@@ -18,8 +18,14 @@ _WORDS = re.compile(r"[A-Z0-9]+[a-z0-9]*|[a-z0-9]+")
 class Naming(StrEnum):
     """How tables and the columns of properties and traits are named."""
 
+    SEGMENT = "segment"
     WAREHOUSE = "warehouse"
     NATIVE = "native"
+
+    @property
+    def id_column(self) -> str:
+        """The column of the message id."""
+        return "message_id" if self is Naming.NATIVE else "id"
 
 
 class Call(StrEnum):
@@ -41,7 +47,7 @@ PLURALS = {
     Call.ALIAS: "aliases",
 }
 
-# The object whose keys have no prefix in warehouse naming.
+# The object whose keys have no prefix, except in native naming.
 OWN_OBJECT = {
     Call.TRACK: "properties",
     Call.PAGE: "properties",
@@ -77,8 +83,15 @@ def catalog_name(table: str, prefix: str) -> str:
 
 def _track_table(event: str, naming: Naming) -> str:
     name = snake_case(event) or f"event_{_digest(event)}"
-    clash = naming is Naming.WAREHOUSE and name in PLURALS.values()
-    return f"track_{name}" if clash or naming is Naming.NATIVE else name
+    if naming is Naming.NATIVE or name in _call_tables(naming):
+        return f"track_{name}"
+    return name
+
+
+@lru_cache
+def _call_tables(naming: Naming) -> frozenset[str]:
+    """The tables of the calls other than track."""
+    return frozenset(_call_table(call, naming) for call in PLURALS)
 
 
 def _call_table(call: Call, naming: Naming) -> str:
@@ -116,7 +129,7 @@ class Leaf:
 @lru_cache(maxsize=262144)
 def leaf(call: Call, path: Path, naming: Naming) -> Leaf:
     """The leaf of the value at `path` in an event."""
-    unprefixed = naming is Naming.WAREHOUSE and len(path) > 1 and path[0] == OWN_OBJECT[call]
+    unprefixed = naming is not Naming.NATIVE and len(path) > 1 and path[0] == OWN_OBJECT[call]
     keys = path[1:] if unprefixed else path
     column = shorten("_".join(map(key_name, keys)), MAX_COLUMN_NAME)
     return Leaf(path, column, exact="_".join(keys) == column)

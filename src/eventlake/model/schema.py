@@ -62,7 +62,7 @@ _CALL_COLUMNS: Mapping[Call, tuple[tuple[str, str], ...]] = {
 @lru_cache
 def standard_columns(call: Call, naming: Naming) -> tuple[StandardColumn, ...]:
     """The first columns of every table of this call, in order."""
-    identity = "id" if naming is Naming.WAREHOUSE else "message_id"
+    identity = naming.id_column
     strings = (
         (identity, "messageId"),
         ("anonymous_id", "anonymousId"),

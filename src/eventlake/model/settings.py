@@ -40,7 +40,7 @@ class SourceSettings(FrozenModel):
         DatePartition, Field(description="How tables are partitioned by the hour of receipt")
     ] = DatePartition.DAY_HOUR
     naming: Annotated[Naming, Field(description="How tables, properties and traits are named")] = (
-        Naming.WAREHOUSE
+        Naming.SEGMENT
     )
     database: Annotated[
         str, Field(description="The catalog database; by default named after the slug")

@@ -41,7 +41,7 @@ from eventlake.model.layout import (
     stage_path,
     table_path,
 )
-from eventlake.model.naming import PLURALS, Call, Naming
+from eventlake.model.naming import PLURALS, Call, Naming, table_name
 from eventlake.model.schema import TableSchema, new_table, standard_columns
 from eventlake.model.settings import SourceSettings, source_settings
 from eventlake.model.types import Type
@@ -154,7 +154,12 @@ def _detect_naming(tables: Sequence[CatalogTable]) -> Naming:
             f"{', '.join(lost or native)}: no column with the message id; it must be `id` in all "
             "tables, or `message_id` in all tables"
         )
-    return Naming.NATIVE if native else Naming.WAREHOUSE
+    if native:
+        return Naming.NATIVE
+    plural = any(
+        table.location.endswith(f"={name}") for table in tables for name in PLURALS.values()
+    )
+    return Naming.WAREHOUSE if plural else Naming.SEGMENT
 
 
 def _has_column(table: CatalogTable, column: str) -> bool:
@@ -282,9 +287,8 @@ def _table_commit(adoption: Adoption, table: CatalogTable, files: Mapping[str, i
 
 def _call_of_table(name: str, settings: SourceSettings) -> Call:
     bare = name.removeprefix(f"{settings.table_prefix}_") if settings.table_prefix else name
-    if settings.naming is Naming.NATIVE:
-        return next((call for call in PLURALS if call.value == bare), Call.TRACK)
-    return next((call for call, plural in PLURALS.items() if plural == bare), Call.TRACK)
+    tables = {table_name(call, "", settings.naming): call for call in PLURALS}
+    return tables.get(bare, Call.TRACK)
 
 
 # Types

@@ -125,11 +125,12 @@ def _depths(line: bytes) -> Iterator[int]:
 @lru_cache(65536)
 def table_name(kind: str, event: str, naming: str) -> str:
     """The name of an event's table in folders."""
-    name = kind if naming == "native" else _PLURALS.get(kind, "")
+    calls = _PLURALS if naming == "warehouse" else {call: call for call in _PLURALS}
+    name = calls.get(kind, "")
     if kind == "track":
         words = re.findall("[A-Z0-9]+[a-z0-9]*|[a-z0-9]+", event)
         name = "_".join(words).lower() or f"event_{_digest(event)}"
-        if naming == "native" or name in _PLURALS.values():
+        if naming == "native" or name in calls.values():
             name = f"track_{name}"
     return _shorten(name)
 

@@ -54,7 +54,7 @@ class Commit:
 class _Settings(Struct):
     source: str
     source_id: str = ""
-    naming: Literal["warehouse", "native"] = "warehouse"
+    naming: Literal["segment", "warehouse", "native"] = "segment"
     date_partition: Literal["day/hour", "year/month/day/hour", "year/month/day", "day"] = "day/hour"
     table_prefix: str = ""
     dedup_days: int = 7
@@ -118,7 +118,7 @@ class _CommitForm(Struct):
 
 
 _DEFAULTS = {
-    "naming": "warehouse",
+    "naming": "segment",
     "date_partition": "day/hour",
     "table_prefix": "",
     "dedup_days": 7,

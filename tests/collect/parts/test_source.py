@@ -167,6 +167,6 @@ def test_whoever_a_file_names_is_suppressed_by_the_loader_and_the_collector(
     body += b'"receivedAt":"2026-11-01T00:00:00Z"}'
     router = Router(Rules(suppressed=listed))
     router.route_lines([body], 1, valid_utf8=True)
-    assert router.excluded == {"pages": ExcludedCounts(Call.PAGE, suppressed=1)}
+    assert router.excluded == {"page": ExcludedCounts(Call.PAGE, suppressed=1)}
     taken = process_single(parse_single(body), body, listed, Arrival(0, "web"))
     assert (taken.suppressed, taken.lines, taken.rejected) == (1, [], [])

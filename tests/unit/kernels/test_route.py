@@ -173,14 +173,14 @@ def test_each_event_goes_to_the_buffer_of_its_table() -> None:
     )
     assert {table: ids(router, table) for table in router.buffers} == {
         "order_completed": ["a", "b", "e"],
-        "pages": ["c", "d"],
+        "page": ["c", "d"],
     }
     orders = router.buffers["order_completed"]
     assert orders.call is Call.TRACK
     assert [received for _, _, received, _ in orders.events] == [MICROS, MICROS, 0]
     assert [place for _, _, _, place in orders.events] == [7, 8, 11]
     assert orders.bytes == sum(len(line) + EVENT_BYTES for line, _, _, _ in orders.events)
-    assert router.buffers["pages"].call is Call.PAGE
+    assert router.buffers["page"].call is Call.PAGE
 
 
 def test_the_naming_decides_the_table_and_the_prefix_does_not() -> None:
@@ -259,8 +259,8 @@ def test_a_numeric_user_is_known_by_the_string_it_becomes(spelling: str) -> None
     [
         ({"Order Completed"}, ["a"]),
         ({"order_completed"}, ["a", "b"]),
-        ({"pages"}, ["c"]),
-        ({"page"}, []),
+        ({"page"}, ["c"]),
+        ({"pages"}, []),
         ({"ORDER COMPLETED"}, []),
         # A page may have a field `event`; its name does not count.
         ({"On A Page"}, []),

@@ -63,7 +63,7 @@ def file(day: str, hr: str) -> DataFile:
     return DataFile(path=f"{day}/{hr}", rows=1, bytes=10, partition=partition, stats=stats)
 
 
-TABLE = new_table("pages", Call.PAGE, Naming.WAREHOUSE)
+TABLE = new_table("page", Call.PAGE, Naming.WAREHOUSE)
 DONE = TableCommit(
     table=TABLE,
     counts=Counts(received=4, landed=3, duplicates=1),
@@ -103,7 +103,7 @@ def test_json_gives_the_same_plan_back() -> None:
         settings=COMMIT.settings,
         base=7,
         inputs=COMMIT.inputs,
-        tables={"pages": TABLE},
+        tables={"page": TABLE},
         ids=COMMIT.ids,
     )
     assert Plan.from_json(plan.to_json()) == plan

@@ -17,7 +17,7 @@ from eventlake.model.naming import (
     table_name,
 )
 
-WAREHOUSE, NATIVE = Naming.WAREHOUSE, Naming.NATIVE
+SEGMENT, WAREHOUSE, NATIVE = Naming
 TRACK = Call.TRACK
 
 
@@ -68,30 +68,37 @@ def test_snake_case_is_settled_after_one_turn(name: str) -> None:
     ],
 )
 def test_the_table_of_a_call(call: Call, warehouse: str, native: str) -> None:
+    assert table_name(call, "Ignored", SEGMENT) == native
     assert table_name(call, "Ignored", WAREHOUSE) == warehouse
     assert table_name(call, "Ignored", NATIVE) == native
 
 
 @pytest.mark.parametrize(
-    ("event", "warehouse", "native"),
+    ("event", "segment", "warehouse", "native"),
     [
-        ("Order Completed", "order_completed", "track_order_completed"),
-        ("orderCompleted", "order_completed", "track_order_completed"),
-        ("注文", "event_662dbb2d", "track_event_662dbb2d"),
-        (" ", "event_b858cb28", "track_event_b858cb28"),
+        ("Order Completed", "order_completed", "order_completed", "track_order_completed"),
+        ("orderCompleted", "order_completed", "order_completed", "track_order_completed"),
+        ("注文", "event_662dbb2d", "event_662dbb2d", "track_event_662dbb2d"),
+        (" ", "event_b858cb28", "event_b858cb28", "track_event_b858cb28"),
         # A name of one of the other calls' tables would mix with them.
-        ("Identifies", "track_identifies", "track_identifies"),
-        ("pages", "track_pages", "track_pages"),
-        ("SCREENS", "track_screens", "track_screens"),
-        ("Groups!", "track_groups", "track_groups"),
-        ("aliases", "track_aliases", "track_aliases"),
-        # These are nobody's.
-        ("identify", "identify", "track_identify"),
-        ("tracks", "tracks", "track_tracks"),
-        ("Track Pages", "track_pages", "track_track_pages"),
+        ("Identifies", "identifies", "track_identifies", "track_identifies"),
+        ("pages", "pages", "track_pages", "track_pages"),
+        ("SCREENS", "screens", "track_screens", "track_screens"),
+        ("Groups!", "groups", "track_groups", "track_groups"),
+        ("aliases", "aliases", "track_aliases", "track_aliases"),
+        ("Identify", "track_identify", "identify", "track_identify"),
+        ("PAGE", "track_page", "page", "track_page"),
+        ("screen!", "track_screen", "screen", "track_screen"),
+        ("$group", "track_group", "group", "track_group"),
+        ("alias", "track_alias", "alias", "track_alias"),
+        # No call's tables.
+        ("identify user", "identify_user", "identify_user", "track_identify_user"),
+        ("tracks", "tracks", "tracks", "track_tracks"),
+        ("Track Pages", "track_pages", "track_pages", "track_track_pages"),
     ],
 )
-def test_the_table_of_a_track_event(event: str, warehouse: str, native: str) -> None:
+def test_the_table_of_a_track_event(event: str, segment: str, warehouse: str, native: str) -> None:
+    assert table_name(TRACK, event, SEGMENT) == segment
     assert table_name(TRACK, event, WAREHOUSE) == warehouse
     assert table_name(TRACK, event, NATIVE) == native
 
@@ -159,6 +166,7 @@ def test_a_key_as_part_of_a_column(key: str, name: str) -> None:
 def test_the_column_of_a_path(
     call: Call, path: tuple[str, ...], warehouse: str, native: str
 ) -> None:
+    assert leaf(call, path, SEGMENT).column == warehouse
     assert leaf(call, path, WAREHOUSE).column == warehouse
     assert leaf(call, path, NATIVE).column == native
 

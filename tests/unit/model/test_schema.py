@@ -64,9 +64,9 @@ def test_new_columns_come_last() -> None:
 def catalog_table() -> CatalogTable:
     return CatalogTable(
         database="web",
-        name="pages",
+        name="page",
         source="web",
-        location="segment-data/data/web/segment_type=pages",
+        location="segment-data/data/web/segment_type=page",
         columns=(Column(name="id", type=Type.STRING),),
         partition_columns=("day",),
     )

@@ -15,7 +15,7 @@ def test_what_is_not_given_has_its_default() -> None:
         "source_id": "my-shop",
         "workspace": "default",
         "date_partition": "day/hour",
-        "naming": "warehouse",
+        "naming": "segment",
         "database": "my_shop",
         "table_prefix": "",
         "partition_by_slug": False,
@@ -35,13 +35,13 @@ def test_what_is_given() -> None:
         database="lake_1",
         table_prefix="eu",
         dedup_days=0,
-        skip_events=["pages"],
+        skip_events=["page"],
         max_columns=1,
     )
     assert settings.date_partition is DatePartition.YEAR_MONTH_DAY
     assert settings.naming is Naming.NATIVE
     assert (settings.database, settings.table_prefix) == ("lake_1", "eu")
-    assert (settings.dedup_days, settings.skip_events, settings.max_columns) == (0, ("pages",), 1)
+    assert (settings.dedup_days, settings.skip_events, settings.max_columns) == (0, ("page",), 1)
 
 
 def test_what_paths_call_the_source() -> None:
@@ -80,14 +80,14 @@ WORD = "lower-case letters, digits and '_', at most 64"
             "week",
             "it should be 'day/hour', 'year/month/day/hour', 'year/month/day' or 'day'",
         ),
-        ("naming", "snowflake", "it should be 'warehouse' or 'native'"),
+        ("naming", "snowflake", "it should be 'segment', 'warehouse' or 'native'"),
         ("dedup_days", -1, "it should be greater than or equal to 0"),
         ("dedup_days", 3651, "it should be less than or equal to 3650"),
         ("dedup_days", "some", "it should be a valid integer"),
         ("max_columns", 0, "it should be greater than or equal to 1"),
         ("max_columns", 100_001, "it should be less than or equal to 100000"),
         ("partition_by_slug", "maybe", "it should be a valid boolean"),
-        ("skip_events", "pages", "it should be a valid tuple"),
+        ("skip_events", "page", "it should be a valid tuple"),
     ],
 )
 def test_a_message_names_setting_value_and_what_is_allowed(
