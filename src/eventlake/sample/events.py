@@ -210,9 +210,10 @@ class _Bodies:
 
     def _encode(self, kind: Kind, person: Person, rare: bool, late: bool) -> tuple[bytes, bytes]:
         """The JSON before the id, and after it."""
-        fields, others = kind.body(self._dice, person, rare, late)
-        first = encode({"type": kind.call, **others})[1:-1]
-        head = b'%b,"%b":{"%b":"' % (first, kind.field.encode(), kind.id_key.encode())
+        fields = kind.draw_fields(self._dice, person, rare, late)
+        first = encode({"type": kind.call, **kind.call_fields(fields, person)})[1:-1]
+        where = b"traits" if kind.is_personal else b"properties"
+        head = b'%b,"%b":{"%b":"' % (first, where, kind.family.id_key.encode())
         return head, b'",' + encode(fields)[1:]
 
 
