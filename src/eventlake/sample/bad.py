@@ -13,12 +13,11 @@ LARGE_EVERY = 100
 """One in so many bad lines is over 1 MiB, because it weighs as much as a thousand others."""
 
 
-def bad_line(number: int, line: bytes) -> bytes:
-    """The sample's bad line of this number, made of a valid one; the kinds take turns."""
-    event = msgspec.json.decode(line)
+def bad_line(number: int, event: Event) -> bytes:
+    """The sample's bad line of this number, made of a valid event; the kinds take turns."""
     if number % LARGE_EVERY == LARGE_EVERY - 1:
-        return encode({**event, "blob": "x" * (1 << 20)}) + b"\n"
-    return KINDS[number % len(KINDS)](event) + b"\n"
+        return encode({**event, "blob": "x" * (1 << 20)})
+    return KINDS[number % len(KINDS)](event)
 
 
 def _without(event: Event, field: str) -> Event:

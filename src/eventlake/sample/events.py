@@ -1,6 +1,6 @@
 """The lines of a sample, in batches.
 
-A line is put together from JSON that is encoded once for many events: most of a sample's speed.
+Contexts and properties are encoded once for several events, which is most of a sample's speed.
 """
 
 from collections import Counter, defaultdict
@@ -28,7 +28,6 @@ from eventlake.sample.people import (
 from eventlake.sample.spec import HOUR_MS, SampleSpec
 
 Millis = NDArray[np.int64]
-Stamps = tuple[bytes, bytes, bytes, bytes]
 
 ZIPF_EXPONENT = 1.05
 EVENTS_PER_PERSON = 40
@@ -41,6 +40,7 @@ OFFLINE_SHARE = 0.004
 RESEND_MS = (60_000, 1_800_000, 6 * HOUR_MS)
 """The longest delays of re-sent events."""
 RESEND_WEIGHTS = (70, 25, 5)
+TIMES = ("originalTimestamp", "receivedAt", "sentAt", "timestamp")
 
 encode = msgspec.json.Encoder().encode
 
@@ -60,32 +60,11 @@ class Visit(NamedTuple):
     person: Person
     signed_in: bool
     context: bytes
-    """The JSON of the context, up to the ending that differs by event."""
+    """The JSON of the context, without the ending that differs by event."""
 
 
-class Line(NamedTuple):
-    """The parts of an event's JSON."""
-
-    anonymous_id: bytes
-    user_id: bytes
-    context: bytes
-    ending: bytes
-    message_id: bytes
-    original: bytes
-    received: bytes
-    sent: bytes
-    timestamp: bytes
-    body: bytes
-
-    def render(self) -> bytes:
-        return _TEMPLATE % self
-
-
-_TEMPLATE = (
-    b'{"anonymousId":"%b","userId":%b,"channel":"client","context":{%b,%b,"projectId":"8kXvQ2m",'
-    b'"messageId":"%b","originalTimestamp":"%b","receivedAt":"%b","sentAt":"%b","timestamp":"%b",'
-    b'%b,"version":2}\n'
-)
+Event = dict[str, Any]
+"""An event; its context and its properties or traits are encoded already."""
 
 
 class Generator:
@@ -110,29 +89,29 @@ class Generator:
     def lines(self, batch: Batch) -> list[bytes]:
         """The lines that are received in a batch's time: events, duplicates, invalid lines."""
         timed = []
-        for number, received, line in self._draw_events(batch):
-            rendered = line.render()
-            timed.append((received, rendered))
+        for number, received, event in self._draw_events(batch):
+            timed.append((received, encode(event)))
             for _ in range(self._spoilt.get(number, 0)):
-                timed.append((received, bad_line(self._bad_lines, rendered)))
+                timed.append((received, bad_line(self._bad_lines, event)))
                 self._bad_lines += 1
             for _ in range(self._resent.get(number, 0)):
-                self._resend(received, line)
+                self._resend(received, event)
         due = [item for item in self._waiting if item[0] < batch.end_ms]
         self._waiting = [item for item in self._waiting if item[0] >= batch.end_ms]
-        return [rendered for _, rendered in sorted(timed + due, key=itemgetter(0))]
+        return [line for _, line in sorted(timed + due, key=itemgetter(0))]
 
     def _draw_places(self, count: int) -> Counter[int]:
         return Counter(self._rng.integers(0, self._spec.events, count).tolist())
 
-    def _resend(self, received: int, line: Line) -> None:
+    def _resend(self, received: int, event: Event) -> None:
         """Put a copy on the waiting list, which is received later but within the sample."""
         (longest,) = self._dice.choices(RESEND_MS, RESEND_WEIGHTS)
         again = min(received + self._dice.between(0, longest), self._spec.end_ms - 1)
-        self._waiting.append((again, line._replace(received=_iso(np.array([again]))[0]).render()))
+        copy = {**event, "receivedAt": _iso(np.array([again]))[0]}
+        self._waiting.append((again, encode(copy)))
 
-    def _draw_events(self, batch: Batch) -> Iterator[tuple[int, int, Line]]:
-        """Each event's number, when it is received, and its line."""
+    def _draw_events(self, batch: Batch) -> Iterator[tuple[int, int, Event]]:
+        """Each event with its number and when it is received."""
         count, rng = batch.size, self._rng
         self._dice.now_ms = batch.start_ms
         bodies = _Bodies(self._dice)
@@ -154,18 +133,22 @@ class Generator:
             visit = visits[visit_at[at]][mobile]
             known = visit.signed_in or kind.is_signed_in
             own = ids[44 * at : 44 * at + 44]
+            ending = _ENDINGS[ending_at[at]][mobile]
             yield (
                 number,
                 ms,
-                Line(
-                    visit.person.anonymous_id.encode(),
-                    b'"%b"' % visit.person.user_id.encode() if known else b"null",
-                    visit.context,
-                    _ENDINGS[ending_at[at]][mobile],
-                    (f"{'' if mobile else f'ajs-next-{ms}-'}{format_uuid(own[:32])}").encode(),
-                    *stamps,
-                    bodies.draw(kind, visit.person, own[32:], ms >= self._late_ms),
-                ),
+                {
+                    "anonymousId": visit.person.anonymous_id,
+                    "userId": visit.person.user_id if known else None,
+                    "channel": "client",
+                    "context": msgspec.Raw(visit.context + ending),
+                    "integrations": {"All": True, "Firebase": True} if mobile else {"All": True},
+                    "projectId": "8kXvQ2m",
+                    "messageId": f"{'' if mobile else f'ajs-next-{ms}-'}{format_uuid(own[:32])}",
+                    **dict(zip(TIMES, stamps, strict=True)),
+                    **bodies.draw(kind, visit.person, own[32:], ms >= self._late_ms),
+                    "version": 2,
+                },
             )
 
     def _draw_visits(self, count: int) -> list[tuple[Visit, Visit]]:
@@ -181,57 +164,48 @@ class Generator:
         # Squared, because some people come far more often than others.
         person = make_person(self._spec.seed, int(dice.random() ** 2 * people))
         context = (app_context if mobile else web_context)(dice, person)
-        return Visit(person, dice.chance(SIGNED_IN_SHARE), encode(context)[1:-1])
+        return Visit(person, dice.chance(SIGNED_IN_SHARE), encode(context)[:-1])
 
 
 class _Bodies:
-    """The last part of each line of a batch, from its type on."""
+    """Draws the fields of a batch that depend on an event's type."""
 
     def __init__(self, dice: Dice) -> None:
         self._dice = dice
-        self._drawn: defaultdict[tuple[str, bool], list[tuple[bytes, bytes]]] = defaultdict(list)
+        self._drawn: defaultdict[tuple[str, bool], list[tuple[Event, bytes]]] = defaultdict(list)
         self._uses: Counter[tuple[str, bool]] = Counter()
 
-    def draw(self, kind: Kind, person: Person, own_id: str, late: bool) -> bytes:
-        """A body with an id of its own; all but personal ones share their other properties."""
-        head, tail = self._draw_parts(kind, person, late)
-        return b"%b%b%b" % (head, own_id.encode(), tail)
+    def draw(self, kind: Kind, person: Person, own_id: str, late: bool) -> Event:
+        """The fields, with an id of their own; all but personal events share the properties."""
+        first, properties = self._draw_shared(kind, person, late)
+        own = b'{"%b":"%b",%b' % (kind.family.id_key.encode(), own_id.encode(), properties)
+        return {**first, "traits" if kind.is_personal else "properties": msgspec.Raw(own)}
 
-    def _draw_parts(self, kind: Kind, person: Person, late: bool) -> tuple[bytes, bytes]:
+    def _draw_shared(self, kind: Kind, person: Person, late: bool) -> tuple[Event, bytes]:
         rare = self._dice.chance(RARE_SHARE)
         if rare or kind.is_personal:
-            return self._encode(kind, person, rare, late)
+            return self._draw_new(kind, person, rare, late)
         key = (kind.name, late)
         uses, drawn = self._uses[key], self._drawn[key]
         self._uses[key] += 1
         if len(drawn) * EVENTS_PER_BODY <= uses:
-            drawn.append(self._encode(kind, person, rare, late))
+            drawn.append(self._draw_new(kind, person, rare, late))
         return drawn[uses % len(drawn)]
 
-    def _encode(self, kind: Kind, person: Person, rare: bool, late: bool) -> tuple[bytes, bytes]:
-        """The JSON before the id, and after it."""
+    def _draw_new(self, kind: Kind, person: Person, rare: bool, late: bool) -> tuple[Event, bytes]:
+        """The type and the call's own fields, and the JSON of the properties without a brace."""
         fields = kind.draw_fields(self._dice, person, rare, late)
-        first = encode({"type": kind.call, **kind.call_fields(fields, person)})[1:-1]
-        where = b"traits" if kind.is_personal else b"properties"
-        head = b'%b,"%b":{"%b":"' % (first, where, kind.family.id_key.encode())
-        return head, b'",' + encode(fields)[1:]
+        return {"type": kind.call, **kind.call_fields(fields, person)}, encode(fields)[1:]
 
 
-def _end_contexts(web: dict[str, Any], app: dict[str, Any], firebase: bool) -> tuple[bytes, bytes]:
-    """What follows the contexts of a web visit and of an app visit."""
-    close = b'%b},"integrations":%b'
-    integrations = encode({"All": True, "Firebase": firebase})
-    return close % (encode(web)[1:-1], b'{"All":true}'), close % (encode(app)[1:-1], integrations)
+_ENDINGS = [
+    (b"," + encode(web)[1:], b"," + encode(app)[1:])
+    for web, app in zip(WEB_ENDINGS, APP_ENDINGS, strict=True)
+]
 
 
-_ENDINGS = tuple(
-    _end_contexts(web, app, number % 2 == 0)
-    for number, (web, app) in enumerate(zip(WEB_ENDINGS, APP_ENDINGS, strict=True))
-)
-
-
-def _draw_times(rng: np.random.Generator, received: Millis) -> Iterator[Stamps]:
-    """When each event was made, received, sent and happened, by a device's inexact clock."""
+def _draw_times(rng: np.random.Generator, received: Millis) -> Iterator[tuple[str, ...]]:
+    """The TIMES of each event, by a device's inexact clock."""
     count = len(received)
     sent = received - rng.integers(30, 900, count) + rng.normal(0, 800, count).astype(int)
     # A few devices were offline, and send what they kept hours later.
@@ -241,7 +215,6 @@ def _draw_times(rng: np.random.Generator, received: Millis) -> Iterator[Stamps]:
     return zip(*map(_iso, (sent - lag, received, sent, received - lag)), strict=True)
 
 
-def _iso(ms: Millis) -> list[bytes]:
-    texts = np.datetime_as_string(ms.astype("datetime64[ms]"), timezone="UTC")
-    values: list[bytes] = texts.astype("S24").tolist()
-    return values
+def _iso(ms: Millis) -> list[str]:
+    texts: list[str] = np.datetime_as_string(ms.astype("datetime64[ms]"), timezone="UTC").tolist()
+    return texts

@@ -34,7 +34,7 @@ def make_sample(
         packer = isal_zlib.compressobj(GZIP_LEVEL, isal_zlib.DEFLATED, GZIP_FORMAT)
         with (out / name).open("wb") as file:
             for batch in batches:
-                lines = b"".join(generator.lines(batch))
+                lines = b"".join(line + b"\n" for line in generator.lines(batch))
                 plain += len(lines)
                 file.write(packer.compress(lines))
                 progress(batch.size)
