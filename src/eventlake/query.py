@@ -9,7 +9,7 @@ from functools import reduce
 from operator import and_
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
@@ -157,17 +157,7 @@ def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-class Named(Protocol):
-    """Has a name."""
-
-    @property
-    def name(self) -> str: ...
-
-
-T = TypeVar("T", bound=Named)
-
-
-def select_mentioned(tables: Sequence[T], sql: str) -> list[T]:
+def select_mentioned(tables: Sequence[QueryTable], sql: str) -> list[QueryTable]:
     """The tables whose names occur in a query; opening every table of a large lake is slow."""
     text = sql.lower()
     everything = _ABOUT_TABLES.search(text) is not None

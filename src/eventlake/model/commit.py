@@ -152,11 +152,6 @@ class Commit(FrozenModel):
     renamed: bool = False
     """Whether to register all tables with all partitions, because their names changed."""
 
-    @property
-    def is_adoption(self) -> bool:
-        """Whether it adopts tables that another program filled."""
-        return any(table.adopted for table in self.tables)
-
 
 class TableChange(FrozenModel):
     """The changes of a commit to one table, as a table format needs them."""
