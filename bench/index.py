@@ -12,7 +12,7 @@ from eventlake.lakes import open_store
 from eventlake.ledger import Ledger, State
 from eventlake.model.commit import Commit, Counts, IdFile
 from eventlake.model.layout import ids_path
-from eventlake.pipeline.dedupe import write_ids
+from eventlake.pipeline.id_files import write_ids
 from eventlake.stores import Store
 
 PER_FILE = 1_000_000

@@ -19,7 +19,7 @@ import eventlake.cli.main
 import eventlake.services.load
 from eventlake.model.lake import AwsSettings
 from eventlake.model.settings import SourceSettings
-from eventlake.ports import NoProgress, Progress
+from eventlake.ports import NoProgress, Progress, SparkProvider
 from eventlake.runners.local import LocalSpark
 from eventlake.sample.spec import SampleSpec
 from eventlake.sample.write import make_sample
@@ -45,10 +45,9 @@ SparkRunner = LocalSpark
 class InlineRunner:
     """Runs tasks one after the other in this process, without a JVM."""
 
-    parallelism = 2
-
-    def __init__(self, master: str = "") -> None:
+    def __init__(self, master: str = "", parallelism: int = 2) -> None:
         """The master is ignored."""
+        self.parallelism = parallelism
 
     def session(self) -> "InlineRunner":
         return self
@@ -77,7 +76,7 @@ def load(
     lake: Place,
     progress: Progress | None = None,
     *,
-    runner: type = InlineRunner,
+    runner: Callable[[str], SparkProvider] = InlineRunner,
     settings: SourceSettings = SETTINGS,
     master: str = "local[2]",
     **options: Any,

@@ -20,6 +20,7 @@ from eventlake.job import CancellationCheck
 from eventlake.ledger import lease_path
 from eventlake.model.lake import AwsSettings
 from eventlake.model.settings import SourceSettings
+from eventlake.model.tunables import Tunables
 from eventlake.ports import NoProgress, Progress
 from eventlake.services.load import LoadResult
 from eventlake.stores import Store
@@ -31,6 +32,7 @@ from tests.aws.proxy import Proxy
 from tests.aws.rules import Forward
 
 PATIENCE = 120.0
+IMPATIENT = Tunables(poll_seconds=0.1)
 
 
 @dataclass
@@ -161,6 +163,7 @@ class Emr:
             lake=options.pop("lake", self.lake),
             settings=SourceSettings(source=source),
             progress=options.pop("progress", Told(self.told.setdefault(source, []))),
+            tunables=IMPATIENT,
             **options,
         )
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import eventlake.pipeline.submit
 from eventlake.errors import Conflict, InsufficientPermissions, Internal, InvalidSettings
 from eventlake.lakes import open_store
 from eventlake.ledger import is_dead, lease_path, read_lease
@@ -35,7 +34,6 @@ from tests.aws.rules import Denied
 
 @pytest.fixture
 def emr(aws: Aws, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emr]:
-    monkeypatch.setattr(eventlake.pipeline.submit, "POLL_SECONDS", 0.1)
     monkeypatch.setattr(package, "write_environment", write_little)
     lakes.small_sample(tmp_path / "raw")
     steps = Steps()

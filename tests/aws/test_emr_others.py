@@ -19,6 +19,7 @@ from tests import lakes, processes
 from tests.aws.answers import Answer, refusal
 from tests.aws.calls import Call
 from tests.aws.emr import (
+    IMPATIENT,
     Steps,
     Told,
     run_step,
@@ -38,7 +39,6 @@ ROLE = f"arn:aws:iam::{ACCOUNT}:role/runs"
 def loads(
     aws: Aws, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator["Loads"]:
-    monkeypatch.setattr(eventlake.pipeline.submit, "POLL_SECONDS", 0.1)
     monkeypatch.setattr(package, "write_environment", write_little)
     lakes.small_sample(tmp_path / "raw")
     with ThreadPoolExecutor(1) as pool:
@@ -55,7 +55,7 @@ class Loads:
     pool: ThreadPoolExecutor
 
     def load(self, lake: AwsSettings, **options: Any) -> LoadResult:
-        given = {"lake": lake, "settings": lakes.SETTINGS, **options}
+        given = {"lake": lake, "settings": lakes.SETTINGS, "tunables": IMPATIENT, **options}
         return eventlake.services.load.load([self.folder / "raw"], **given)
 
     def begin(self, lake: AwsSettings, **options: Any) -> "Future[LoadResult]":

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings
 from eventlake.lakes import open_store
 from eventlake.model.lake import AzureLogin, AzureSettings
-from eventlake.stores import Store, azure_login
+from eventlake.stores import Store
+from eventlake.stores.azure import Adls
 from eventlake.stores.azure_login import Login
 from tests.azure.azurite import ACCOUNT, KEY, LEADS_AWAY, Azure
 from tests.azure.refusing import TOKEN, Refusing
@@ -25,12 +27,13 @@ def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that is none of Azure's, and an environment that says nothing."""
     for name in (n for n in tuple(os.environ) if n.startswith(LEADS_AWAY)):
         monkeypatch.delenv(name)
-    monkeypatch.setattr(azure_login, "METADATA", ("127.0.0.1", 1))
 
 
 def opened(**settings: Any) -> Store:
     given = {"storage_account": ACCOUNT, "storage_container": "lake", **settings}
-    return open_store(AzureSettings.model_validate(given))
+    store = open_store(AzureSettings.model_validate(given))
+    assert isinstance(store, Adls)
+    return replace(store, login=replace(store.login, metadata=("127.0.0.1", 1)))
 
 
 def refused(store: Store) -> EventLakeError:

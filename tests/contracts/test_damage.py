@@ -15,7 +15,8 @@ import pytest
 
 from eventlake.cli.main import main
 from eventlake.errors import Damaged
-from eventlake.ledger import Ledger, commits
+from eventlake.ledger import Ledger
+from eventlake.model.tunables import LedgerTunables
 from eventlake.services.read import open_lake
 from eventlake.services.repair import repair
 from eventlake.stores import Disk
@@ -51,10 +52,9 @@ def lake(tmp_path: Path, logs: list[Path]) -> Path:
 
 
 @pytest.fixture
-def folded(lake: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folded(lake: Path) -> Path:
     """The same, with a snapshot of all three commits."""
-    monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 3)
-    Ledger(Disk(str(lake)), "web").snapshot_if_due(3)
+    Ledger(Disk(str(lake)), "web", LedgerTunables(snapshot_every=3)).snapshot_if_due(3)
     assert (lake / LEDGER / "snapshots/000000000003.json").exists()
     return lake
 

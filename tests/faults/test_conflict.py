@@ -21,7 +21,7 @@ from eventlake.model.catalog import CatalogTable
 from eventlake.model.layout import stage_path
 from eventlake.model.schema import Column
 from eventlake.model.types import Type
-from eventlake.pipeline import plan
+from eventlake.pipeline import recover
 from eventlake.ports import Progress
 from eventlake.services.load import LoadResult
 from eventlake.stores import Disk, Store
@@ -319,7 +319,7 @@ def test_a_run_that_commits_while_another_recovers_keeps_its_files(
     late = [{**event(f"b{n}"), "receivedAt": f"2027-06-01T0{n}:00:00Z"} for n in range(5)]
     two = write(tmp_path / "raw/2.json", *late)
     first = processes.start(load_with, [one], lake, CommitsAndDies(tmp_path))
-    look = plan.list_staged_runs
+    look = recover.list_staged_runs
 
     def look_while_it_commits(store: Store, folder: str) -> list[str]:
         found = look(store, folder) if when == "after" else []
@@ -329,7 +329,7 @@ def test_a_run_that_commits_while_another_recovers_keeps_its_files(
 
     with processes.ended(first):
         processes.wait_for(tmp_path / "staged")
-        with patch.object(plan, "list_staged_runs", look_while_it_commits):
+        with patch.object(recover, "list_staged_runs", look_while_it_commits):
             assert lakes.load([two], lake).status == "finished"
     assert lakes.load([one, two], lake).status == "nothing"
     assert lakes.assert_complete(lake).rows == 15

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from eventlake.ledger import (
     Stage,
     State,
     check_ledgers,
-    commits,
     is_dead,
     lease_path,
     list_source_folders,
@@ -25,9 +25,7 @@ from eventlake.ledger import (
     read_lease,
     remove_stage,
 )
-from eventlake.ledger import files as files_module
-from eventlake.ledger import stage as stage_module
-from eventlake.ledger import state as state_module
+from eventlake.ledger.commits import MAX_SNAPSHOTS
 from eventlake.model.commit import (
     Commit,
     Counts,
@@ -40,6 +38,7 @@ from eventlake.model.commit import (
 from eventlake.model.naming import Call, Naming
 from eventlake.model.schema import Column, new_table
 from eventlake.model.settings import source_settings
+from eventlake.model.tunables import LedgerTunables
 from eventlake.model.types import Type
 from eventlake.stores import Disk, Store
 
@@ -55,6 +54,10 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture
 def ledger(store: Store) -> Ledger:
     return Ledger(store, "web")
+
+
+def tuned(ledger: Ledger, **tunables: int) -> Ledger:
+    return replace(ledger, tunables=LedgerTunables(**tunables))
 
 
 def table(name: str, *columns: str, landed: bool = True) -> TableCommit:
@@ -114,10 +117,8 @@ def test_a_file_that_is_no_commit_is_passed_over(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("gone", [(1,), (2,), (1, 2), (1, 2, 3)])
-def test_a_hole_is_refused(
-    ledger: Ledger, gone: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 3)
+def test_a_hole_is_refused(ledger: Ledger, gone: tuple[int, ...]) -> None:
+    ledger = tuned(ledger, snapshot_every=3)
     for number in (1, 2, 3):
         ledger.append(number, commit(number))
     ledger.snapshot_if_due(3)
@@ -193,18 +194,18 @@ def test_a_table_begins_with_its_first_row(ledger: Ledger) -> None:
     ],
 )
 def test_what_has_been_loaded(uri: str, fingerprint: str, loaded: bool) -> None:
-    state = State().apply_commits([(1, commit(1, origin=("file:///from", "9")))])
+    state = State().apply_commits([(1, commit(1, origin=("file:///from", "9")))], 200)
     assert state.has_loaded(Input(uri=uri, fingerprint=fingerprint, size=5)) is loaded
 
 
 def test_a_copy_has_been_loaded_when_its_origin_has() -> None:
-    state = State().apply_commits([(1, commit(1))])
+    state = State().apply_commits([(1, commit(1))], 200)
     copy = Input(uri="file:///copy", fingerprint="5", size=1, origin=("file:///1", "1"))
     assert state.has_loaded(copy)
 
 
-def test_a_snapshot_gives_the_same_state(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 3)
+def test_a_snapshot_gives_the_same_state(ledger: Ledger) -> None:
+    ledger = tuned(ledger, snapshot_every=3)
     states = []
     for number in range(1, 9):
         ledger.append(number, commit(number, table("orders", *"abcdefgh"[:number])))
@@ -218,10 +219,8 @@ def test_a_snapshot_gives_the_same_state(ledger: Ledger, monkeypatch: pytest.Mon
     assert len(states[-1].inputs) == len(states[-1].runs) == len(states[-1].ids) == 8
 
 
-def test_a_snapshot_spares_the_commits_before_it(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 2)
+def test_a_snapshot_spares_the_commits_before_it(ledger: Ledger) -> None:
+    ledger = tuned(ledger, snapshot_every=2)
     for number in (1, 2, 3):
         ledger.append(number, commit(number))
     ledger.snapshot_if_due(3)
@@ -230,10 +229,8 @@ def test_a_snapshot_spares_the_commits_before_it(
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"sequence":3}', b"[]"])
-def test_a_damaged_snapshot_is_passed_over(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, content: bytes
-) -> None:
-    monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 2)
+def test_a_damaged_snapshot_is_passed_over(ledger: Ledger, content: bytes) -> None:
+    ledger = tuned(ledger, snapshot_every=2)
     for number in (1, 2, 3, 4):
         ledger.append(number, commit(number))
         ledger.snapshot_if_due(number)
@@ -283,12 +280,9 @@ def live(ledger: Ledger) -> list[int]:
     return [file.rows or 0 for file in ledger.list_live_files().get("orders", [])]
 
 
-def test_live_files_are_those_added_and_not_removed(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_live_files_are_those_added_and_not_removed(ledger: Ledger) -> None:
     """In merged manifests, other manifests, and commits alone."""
-    monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 2)
-    monkeypatch.setattr(files_module, "MERGE", 3)
+    ledger = tuned(ledger, snapshot_every=2, merge_manifests=3)
     wanted: list[int] = []
     for number in range(1, 61):
         gone = [number - 7] if number % 5 == 0 and number > 7 else []
@@ -298,17 +292,14 @@ def test_live_files_are_those_added_and_not_removed(
         assert live(ledger) == wanted
     _, snapshots = ledger.store.names(f"{ledger.path}/snapshots")
     _, manifests = ledger.store.names(f"{ledger.path}/manifests")
-    assert len(snapshots) == commits.MAX_SNAPSHOTS
+    assert len(snapshots) == MAX_SNAPSHOTS
     assert len(manifests) < 15
     ledger.rebuild_snapshot()
     assert live(ledger) == wanted
 
 
-def test_a_manifest_whose_snapshot_is_yet_to_be_written_stays(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 1)
-    monkeypatch.setattr(files_module, "MERGE", 3)
+def test_a_manifest_whose_snapshot_is_yet_to_be_written_stays(ledger: Ledger) -> None:
+    ledger = tuned(ledger, snapshot_every=1, merge_manifests=3)
     late = f"{ledger.path}/manifests/000000000001-000000000030.json.zst"
     for number in range(1, 31):
         ledger.append(number, landed(number))
@@ -318,11 +309,8 @@ def test_a_manifest_whose_snapshot_is_yet_to_be_written_stays(
     assert ledger.store.exists(late)
 
 
-def test_a_run_is_found_however_long_ago_it_committed(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 4)
-    monkeypatch.setattr(state_module, "RECENT_RUNS", 5)
+def test_a_run_is_found_however_long_ago_it_committed(ledger: Ledger) -> None:
+    ledger = tuned(ledger, snapshot_every=4, recent_runs=5)
     for number in range(1, 40):
         ledger.append(number, landed(number))
         ledger.snapshot_if_due(number)
@@ -333,11 +321,9 @@ def test_a_run_is_found_however_long_ago_it_committed(
     assert ledger.find_sequence("9" * 19, state) is None
 
 
-def test_a_run_of_a_clock_in_the_future_is_not_a_lost_commit(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_of_a_clock_in_the_future_is_not_a_lost_commit(ledger: Ledger) -> None:
     """Its run id stays greater than those of all later runs, also when it is long ago."""
-    monkeypatch.setattr(state_module, "RECENT_RUNS", 2)
+    ledger = tuned(ledger, recent_runs=2)
     future = "1999999999000000000"
     path = f"{ledger.path}/ids/{future}-0.parquet"
     index = IdFile(path=path, rows=1, first=0, last=1)
@@ -349,6 +335,29 @@ def test_a_run_of_a_clock_in_the_future_is_not_a_lost_commit(
     ledger.store.write(f"{ledger.path}/ids/2000000000000000000-0.parquet", b"of nobody")
     with pytest.raises(Damaged, match="has lost its last commits"):
         ledger.read_state()
+
+
+def test_removed_ids_are_left_out_of_index_files_of_their_time(ledger: Ledger) -> None:
+    def index(path: str, first: int, last: int) -> IdFile:
+        return IdFile(path=path, rows=1, first=first, last=last)
+
+    removed = index("removed", 15, 30)
+    files = (index("a", 0, 10), index("b", 10, 20), index("c", 31, 40))
+    ledger.append(1, commit(1).model_copy(update={"ids": files}))
+    ledger.append(
+        2, commit(2).model_copy(update={"removed_ids": (removed,), "ids": (index("d", 15, 30),)})
+    )
+    state = ledger.read_state()
+    assert {file.path: file.without for file in state.ids} == {
+        "a": (),
+        "b": ("removed",),
+        "c": (),
+        "d": (),
+    }
+    assert state.retired == {}
+    merge = IdMerge(file=index("e", 0, 20), replaces=("a", "b"))
+    ledger.append(3, commit(3).model_copy(update={"merges": (merge,)}))
+    assert ledger.read_state().retired.keys() == {"a", "b", "removed"}
 
 
 def test_index_files_that_were_merged_are_retired_and_later_deleted(ledger: Ledger) -> None:
@@ -442,12 +451,9 @@ def test_the_stages_of_a_source_are_its_own(store: Store) -> None:
     assert list_staged_runs(store, "app") == ["2"]
 
 
-def test_the_lease_is_renewed_while_the_run_lives(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stage_module, "HEARTBEAT", timedelta(milliseconds=1))
+def test_the_lease_is_renewed_while_the_run_lives(store: Store) -> None:
     place = Path(store.root) / lease_path(RUN)
-    with Stage(store, "web", RUN) as stage:
+    with Stage(store, "web", RUN, timedelta(milliseconds=1)) as stage:
         os.utime(place, (0, 0))
         for _ in range(1000):
             if place.stat().st_mtime > 0:

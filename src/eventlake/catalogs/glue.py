@@ -9,10 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from botocore import xform_name
-from botocore.exceptions import ClientError
-
-from eventlake.aws import Access, aws_errors, error_code
+from eventlake.aws import Access, ClientError, aws_errors, error_code, xform_name
 from eventlake.catalogs.glue_projection import ENABLED, missing_parameters
 from eventlake.catalogs.glue_tables import (
     Shape,

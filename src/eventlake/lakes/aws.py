@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from eventlake.aws import Access
 from eventlake.catalogs.files import FilesCatalog
 from eventlake.catalogs.glue import GlueCatalog
+from eventlake.errors import InvalidSettings
 from eventlake.formats.parquet import ParquetFormat
 from eventlake.lake import Lake
 from eventlake.model.lake import AwsCatalog, AwsSettings
@@ -119,4 +120,13 @@ def access(settings: AwsSettings) -> Access:
         external_id=settings.workspace_id,
         profile=settings.profile,
         credentials_file=settings.credentials_file,
+        max_attempts=_max_attempts(),
     )
+
+
+def _max_attempts() -> int:
+    """The AWS SDKs' variable for how often a request is tried; 0 if it is not set."""
+    value = os.environ.get("AWS_MAX_ATTEMPTS", "")
+    if value and not (value.isdecimal() and int(value)):
+        raise InvalidSettings(f"AWS_MAX_ATTEMPTS is {value!r}: it should be a number from 1 on")
+    return int(value or 0)

@@ -28,12 +28,14 @@ DEAD_AFTER = timedelta(minutes=10)
 
 
 class Stage:
-    """A run's folder; inside the context, a thread renews its lease."""
+    """A run's folder; inside the context, a thread renews its lease every `heartbeat`."""
 
-    def __init__(self, store: Store, folder: str, run_id: str) -> None:
+    def __init__(
+        self, store: Store, folder: str, run_id: str, heartbeat: timedelta = HEARTBEAT
+    ) -> None:
         self.store, self.run_id, self.path = store, run_id, stage_path(run_id)
         self._lease = Lease(folder=folder, host=socket.gethostname(), pid=os.getpid())
-        self._ended = threading.Event()
+        self._heartbeat, self._ended = heartbeat, threading.Event()
         self._renewer = threading.Thread(target=self._renew_until_ended, daemon=True)
 
     def __enter__(self) -> Self:
@@ -51,7 +53,7 @@ class Stage:
                 self._renew()
 
     def _renew_until_ended(self) -> None:
-        while not self._ended.wait(HEARTBEAT.total_seconds()):
+        while not self._ended.wait(self._heartbeat.total_seconds()):
             with suppress(EventLakeError):  # the run itself fails with the same error
                 self._renew()
 

@@ -17,11 +17,15 @@ from eventlake.model.commit import (
     TableCommit,
 )
 from eventlake.model.naming import Call
-from eventlake.model.schema import new_table
-from eventlake.pipeline.chunks import ChunkMeta, ReadResult
-from eventlake.pipeline.dedupe import DedupeResult
-from eventlake.pipeline.evolve import SchemaChange, with_rescued
-from eventlake.pipeline.write import WriteResult, WrittenFile
+from eventlake.model.schema import SchemaChange, new_table
+from eventlake.pipeline.results import (
+    ChunkMeta,
+    ChunksByTable,
+    DedupeResult,
+    ReadResult,
+    WriteResult,
+    WrittenFile,
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class RunResults:
 
     read: list[ReadResult]
     dedupe: list[DedupeResult]
+    chunks: ChunksByTable
     changes: dict[str, SchemaChange]
     write: list[WriteResult]
     merges: tuple[IdMerge, ...] = ()
@@ -115,7 +120,7 @@ def _data_files(plan: Plan, results: RunResults) -> defaultdict[str, list[DataFi
 
 def _table_commits(plan: Plan, results: RunResults) -> list[TableCommit]:
     files = _data_files(plan, results)
-    chunks, excluded = group_chunks_by_table(results.read), _count_excluded(results.read)
+    chunks, excluded = results.chunks, _count_excluded(results.read)
     return [
         _table_commit(plan, results, name, chunks.get(name, []), excluded.get(name), files[name])
         for name in sorted(chunks.keys() | excluded.keys())
@@ -131,7 +136,7 @@ def _table_commit(
     files: list[DataFile],
 ) -> TableCommit:
     call, suppressed, skipped = excluded or (chunks[0].call, 0, 0)
-    rows, landed = sum(chunk.rows for chunk in chunks), sum(map(count_landed_rows, chunks))
+    rows, landed = sum(chunk.rows for chunk in chunks), sum(chunk.landed_rows for chunk in chunks)
     written = sum(file.rows or 0 for file in files)
     if landed != written:
         raise Internal(f"{table}: wrote {written} rows instead of {landed}")
@@ -140,7 +145,7 @@ def _table_commit(
     if change is None or (existing is None and not landed):
         change = SchemaChange(existing or new_table(table, call, plan.settings.naming))
     if results.rescued[table]:
-        change = with_rescued(change)
+        change = change.with_rescued()
     return TableCommit(
         table=change.schema,
         counts=Counts(
@@ -165,20 +170,6 @@ def _count_excluded(results: list[ReadResult]) -> dict[str, tuple[Call, int, int
             _, suppressed_before, skipped_before = tables.get(table, (call, 0, 0))
             tables[table] = (call, suppressed_before + suppressed, skipped_before + skipped)
     return tables
-
-
-def group_chunks_by_table(results: list[ReadResult]) -> dict[str, list[ChunkMeta]]:
-    """The chunks of each table, sorted by table."""
-    tables: defaultdict[str, list[ChunkMeta]] = defaultdict(list)
-    for result in results:
-        for chunk in result.chunks:
-            tables[chunk.table].append(chunk)
-    return dict(sorted(tables.items()))
-
-
-def count_landed_rows(chunk: ChunkMeta) -> int:
-    """Count the rows of a chunk that are not duplicates."""
-    return chunk.rows - len(chunk.duplicate_rows) // 4
 
 
 def check_counts(commit: Commit) -> None:

@@ -52,7 +52,7 @@ def publish(
 
 
 def _publish_index_and_quarantine(lake: Lake, commit: Commit) -> None:
-    for ids in (*commit.ids, *(merge.file for merge in commit.merges)):
+    for ids in (*commit.ids, *commit.removed_ids, *(merge.file for merge in commit.merges)):
         lake.store.publish(ids.staged, ids.path)
     if commit.quarantine:
         lake.store.publish(commit.quarantine.staged, commit.quarantine.path)

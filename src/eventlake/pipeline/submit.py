@@ -23,9 +23,6 @@ from eventlake.pipeline.sync import Run, fail_run
 from eventlake.ports import JobRunner
 from eventlake.stores import Store
 
-POLL_SECONDS = 5.0
-"""Seconds between two requests for the state of a job."""
-
 
 @dataclass(frozen=True)
 class SubmitterLease:
@@ -101,7 +98,7 @@ def wait_for_job(
     while not (state := cluster.state(handle)).is_over:
         run.progress.step(state.phase, 0, 0, 0)
         lease.renew()
-        sleep(POLL_SECONDS)
+        sleep(run.tunables.poll_seconds)
     return state
 
 

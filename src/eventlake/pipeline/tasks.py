@@ -7,11 +7,13 @@ task to task through the stage, never through the JVM.
 import ctypes
 import gc
 import json
+import pickle
 import re
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import pyarrow as pa
 
@@ -28,6 +30,23 @@ class Spark(Protocol):
 Work = Callable[[int], bytes]
 
 OK_PREFIX, ERROR_PREFIX = b"+", b"-"
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Packed(Generic[T]):
+    """The input of one task, pickled: every task gets the inputs of all, and unpacks its own."""
+
+    data: bytes
+
+    @classmethod
+    def pack(cls, value: T) -> "Packed[T]":
+        return cls(pickle.dumps(value))
+
+    def unpack(self) -> T:
+        return cast("T", pickle.loads(self.data))  # noqa: S301 - from our own driver
 
 
 class Watch(NamedTuple):

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from botocore.exceptions import ClientError
-
-from eventlake.aws import Access, aws_errors, error_code
+from eventlake.aws import Access, ClientError, aws_errors, error_code
 from eventlake.errors import InvalidSettings
 from eventlake.model.job import JobState, Phase
 from eventlake.model.lake import AwsSettings

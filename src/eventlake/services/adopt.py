@@ -30,7 +30,7 @@ from eventlake.lake import Lake
 from eventlake.lakes import open_parts
 from eventlake.ledger import Ledger, Stage
 from eventlake.model.catalog import CatalogTable
-from eventlake.model.commit import Commit, Counts, DataFile, IdFile, Input, TableCommit
+from eventlake.model.commit import Commit, CommitKind, Counts, DataFile, IdFile, Input, TableCommit
 from eventlake.model.lake import LakeSettings
 from eventlake.model.layout import (
     DATA,
@@ -47,8 +47,8 @@ from eventlake.model.settings import SourceSettings, source_settings
 from eventlake.model.types import Type
 from eventlake.model.values import FrozenModel
 from eventlake.pipeline.commit import append_commit
-from eventlake.pipeline.dedupe import write_ids
 from eventlake.pipeline.finish import clean_up, finish_commit
+from eventlake.pipeline.id_files import write_ids
 from eventlake.ports import NoProgress
 from eventlake.stores import Store
 
@@ -213,6 +213,7 @@ def _adopt_tables(adoption: Adoption) -> AdoptionResult:
         commit = Commit(
             run_id=run_id,
             settings=adoption.settings,
+            kind=CommitKind.ADOPT,
             inputs=logs,
             counts=Counts(),
             tables=tuple(

@@ -17,16 +17,11 @@ from eventlake.ledger import Ledger, State
 from eventlake.model.commit import Commit, Counts, TableCommit
 from eventlake.model.naming import catalog_name
 from eventlake.model.settings import SourceSettings
+from eventlake.model.tunables import Tunables
 from eventlake.model.values import FrozenModel
 from eventlake.pipeline.finish import FinishResult
-from eventlake.pipeline.plan import (
-    UnfinishedRuns,
-    check_settings,
-    find_unfinished_runs,
-    make_plan,
-    recover,
-    rename_warnings,
-)
+from eventlake.pipeline.plan import check_settings, make_plan, rename_warnings
+from eventlake.pipeline.recover import UnfinishedRuns, find_unfinished_runs, recover
 from eventlake.pipeline.submit import submit_run
 from eventlake.pipeline.sync import Run
 from eventlake.pipeline.sync import sync as run_sync
@@ -136,6 +131,7 @@ def load(  # noqa: PLR0913 - each is an option of the command
     temporary_cluster: bool = False,
     progress: Progress | None = None,
     spark: SparkProvider | None = None,
+    tunables: Tunables = Tunables(),  # noqa: B008 - it is frozen
 ) -> LoadResult:
     """Land the events of raw logs that were not loaded before, and finish crashed runs first.
 
@@ -171,9 +167,9 @@ def load(  # noqa: PLR0913 - each is an option of the command
     }
     if not new_inputs:
         return _nothing_to_load(listing, summary)
-    plan = make_plan(state, settings, new_inputs)
+    plan = make_plan(state, settings, new_inputs, tunables.retired_seconds)
     spark = spark or LocalSpark(master)
-    run = Run(parts, ledger, spark, plan, progress, frozenset(suppressed), dead, stores)
+    run = Run(parts, ledger, spark, plan, progress, frozenset(suppressed), dead, stores, tunables)
     with mention_archived_streams(listing, settings.source):
         commit, finished = (
             _run_in_process(run) if cluster is None else _run_on_cluster(run, cluster)

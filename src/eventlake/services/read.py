@@ -23,8 +23,8 @@ from eventlake.model.layout import LOGS, QUARANTINE, partition_path
 from eventlake.model.naming import catalog_name
 from eventlake.model.schema import Column
 from eventlake.model.values import FrozenModel
-from eventlake.pipeline.chunks import QUARANTINE_SCHEMA
 from eventlake.pipeline.parallel import MAX_REQUESTS
+from eventlake.pipeline.quarantine import QUARANTINE_SCHEMA
 from eventlake.query import QueryTable, run_query, run_spark_query, select_mentioned
 from eventlake.reports import read_reports, report_files
 from eventlake.runners.local import LocalSpark

@@ -13,7 +13,7 @@ from eventlake.model.lake import LakeSettings
 from eventlake.model.layout import DATA, REPORTS
 from eventlake.model.settings import SourceSettings
 from eventlake.model.values import FrozenModel
-from eventlake.pipeline.plan import recover
+from eventlake.pipeline.recover import recover
 from eventlake.pipeline.register import PartitionHistory, catalog_table, reports_table
 from eventlake.ports import NoProgress
 

@@ -10,8 +10,6 @@ from typing import Any
 from eventlake.errors import InvalidSettings
 from eventlake.model.lake import AZURE_SECRETS, AzureLogin
 
-METADATA = ("169.254.169.254", 80)
-"""Address of the Azure instance metadata service."""
 METADATA_SECONDS = 1.0
 
 
@@ -23,6 +21,8 @@ class Login:
     tenant_id: str = ""
     client_id: str = ""
     credentials_file: str = ""
+    metadata: tuple[str, int] = ("169.254.169.254", 80)
+    """Address of the Azure instance metadata service."""
 
     @property
     def method(self) -> AzureLogin:
@@ -83,7 +83,7 @@ class Login:
 
     def _machine(self) -> dict[str, str]:
         endpoint = os.environ.get("IDENTITY_ENDPOINT", "")
-        if not endpoint and not _on_azure():
+        if not endpoint and not self._is_on_azure():
             raise InvalidSettings(
                 "no Azure credentials, and this machine has no managed identity: set "
                 "AZURE_CLIENT_SECRET with tenant_id and client_id, or AZURE_STORAGE_ACCOUNT_KEY, "
@@ -91,6 +91,14 @@ class Login:
             )
         options = {"client_id": self.client_id, "msi_endpoint": endpoint}
         return {"credential_type": "managed_identity", **{k: v for k, v in options.items() if v}}
+
+    def _is_on_azure(self) -> bool:
+        """Whether the metadata service answers; without it, obstore would retry for minutes."""
+        try:
+            with socket.create_connection(self.metadata, METADATA_SECONDS):
+                return True
+        except OSError:
+            return False
 
     def _require(self, options: dict[str, str], method: str) -> dict[str, str]:
         """`options`; raises InvalidSettings if one of them is empty."""
@@ -132,12 +140,3 @@ def _where_to_set(name: str) -> str:
 
 def _pod_token() -> str:
     return os.environ.get("AZURE_FEDERATED_TOKEN_FILE", "")
-
-
-def _on_azure() -> bool:
-    """Whether the metadata service answers; without it, obstore would retry for minutes."""
-    try:
-        with socket.create_connection(METADATA, METADATA_SECONDS):
-            return True
-    except OSError:
-        return False

@@ -21,7 +21,8 @@ from eventlake.errors import Unavailable
 from eventlake.stores.ranges import Range, batch_by_size
 from eventlake.stores.store import CHUNK_BYTES, Change, Object, Store
 
-RETRIES: Any = {"max_retries": 12, "retry_timeout": timedelta(minutes=4)}
+DEFAULT_ATTEMPTS = 13
+RETRY_TIMEOUT = timedelta(minutes=4)
 MAX_REQUESTS = 6
 """Objects that `read_ranges` reads at a time."""
 WINDOW_BYTES = 16 << 20
@@ -55,6 +56,9 @@ class Bucket(Store):
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+    def retry_config(self, max_attempts: int = DEFAULT_ATTEMPTS) -> Any:
+        return {"max_retries": max_attempts - 1, "retry_timeout": RETRY_TIMEOUT}
 
     def uri(self, path: str) -> str:
         return f"{self.root}/{path}"
