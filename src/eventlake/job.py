@@ -10,7 +10,6 @@ from eventlake.archive import lake_input_stores
 from eventlake.errors import Conflict, EventLakeError, InvalidSettings
 from eventlake.lake import Lake
 from eventlake.lakes import open_parts
-from eventlake.ledger import Ledger
 from eventlake.model.job import Job
 from eventlake.model.lake import lake_settings
 from eventlake.pipeline.finish import FinishResult
@@ -57,7 +56,7 @@ def run_job(lake: Lake, path: str) -> FinishResult:
     job = read_job(lake.store, path)
     run = Run(
         lake=lake,
-        ledger=Ledger(lake.store, job.plan.settings.folder),
+        ledger=lake.ledger(job.plan.settings.folder),
         runner=SubmittedSpark(),
         plan=job.plan,
         progress=CancellationCheck(lake.store, path),

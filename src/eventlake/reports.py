@@ -1,7 +1,6 @@
 """Read the reports of a lake, as lines or as files of a table."""
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +11,12 @@ import pyarrow.parquet as pq
 
 from eventlake.kernels.cast import ARROW_BY_TYPE
 from eventlake.kernels.times import parse_times
-from eventlake.model.layout import REPORTS
+from eventlake.model.layout import Layout
 from eventlake.model.report import COLUMNS, PARTITIONS, Line
 from eventlake.model.types import Type, timestamp_like
 from eventlake.stores import Store
 from eventlake.stores.damage import RESTORE, damaged
 
-_PATH = re.compile(rf"{REPORTS}/day=([^/]+)/source=([^/]+)/run_id=[^/]+/report\.json")
 _KINDS: dict[Type, tuple[type, ...]] = {
     Type.BIGINT: (int,),
     Type.BOOLEAN: (bool,),
@@ -28,15 +26,15 @@ _KINDS: dict[Type, tuple[type, ...]] = {
 """The Python types of a report's JSON values."""
 
 
-def read_reports(store: Store, folder: str) -> list[Line]:
+def read_reports(store: Store, layout: Layout, folder: str) -> list[Line]:
     """Read the lines of all reports of a source, oldest run first."""
-    return [line for _, line in _lines(store, folder)]
+    return [line for _, line in _lines(store, layout, folder)]
 
 
-def report_files(store: Store, scratch: Path) -> list[tuple[str, dict[str, str]]]:
+def report_files(store: Store, layout: Layout, scratch: Path) -> list[tuple[str, dict[str, str]]]:
     """Write all reports as Parquet below `scratch`; return each file with its partition."""
     rows: defaultdict[tuple[str, str], list[Line]] = defaultdict(list)
-    for day, line in _lines(store):
+    for day, line in _lines(store, layout):
         rows[line["source_id"], day].append(line)
     files = []
     for number, (partition, lines) in enumerate(rows.items()):
@@ -47,13 +45,13 @@ def report_files(store: Store, scratch: Path) -> list[tuple[str, dict[str, str]]
     return files
 
 
-def _lines(store: Store, folder: str | None = None) -> Iterator[tuple[str, Line]]:
+def _lines(store: Store, layout: Layout, folder: str | None = None) -> Iterator[tuple[str, Line]]:
     """The report lines of one source, or of all, with the day of each."""
-    for path in sorted(one.path for one in store.objects(REPORTS)):
-        match = _PATH.fullmatch(path)
-        if match and folder in (None, match[2]):
+    for path in sorted(one.path for one in store.objects(layout.reports)):
+        day, source = layout.parse_report_path(path) or ("", "")
+        if day and folder in (None, source):
             for text in store.read(path).splitlines():
-                yield match[1], _parse_line(store, path, text)
+                yield day, _parse_line(store, path, text)
 
 
 def _parse_line(store: Store, path: str, text: bytes) -> Line:

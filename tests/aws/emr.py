@@ -19,6 +19,7 @@ import eventlake.services.load
 from eventlake.job import CancellationCheck
 from eventlake.ledger import lease_path
 from eventlake.model.lake import AwsSettings
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.settings import SourceSettings
 from eventlake.model.tunables import Tunables
 from eventlake.ports import NoProgress, Progress
@@ -225,7 +226,7 @@ def run_of(emr: Emr) -> str:
 
 
 def lease_time(store: Store, run: str) -> datetime:
-    found = store.find(lease_path(run))
+    found = store.find(lease_path(DEFAULT_LAYOUT, run))
     assert found is not None
     return found.modified
 

@@ -10,7 +10,8 @@ import pytest
 
 from eventlake.errors import Conflict, InsufficientPermissions, Internal, InvalidSettings
 from eventlake.lakes import open_store
-from eventlake.ledger import is_dead, lease_path, read_lease
+from eventlake.ledger import Ledger, is_dead, lease_path, read_lease
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.runners import package
 from tests import lakes, processes
 from tests.aws.emr import (
@@ -205,7 +206,7 @@ def test_a_run_that_waits_is_not_held_for_dead(emr: Emr) -> None:
     store, run = open_store(emr.lake), run_of(emr)
     renewed = lease_time(store, run)
     wait_until(lambda: lease_time(store, run) > renewed)
-    assert not is_dead(store, run)
+    assert not is_dead(Ledger(store, DEFAULT_LAYOUT, "web"), run)
     assert emr.run(step)[0] == 0
     loading.result()
 
@@ -230,10 +231,10 @@ def test_a_job_that_was_held_for_dead_while_it_waited_ends_with_a_word(emr: Emr)
         emr.load()
     late = wait_for_step(emr.aws, emr.cluster)
     store, run = open_store(emr.lake), run_of(emr)
-    lease = read_lease(store, run)
+    lease = read_lease(Ledger(store, DEFAULT_LAYOUT, "web"), run)
     assert lease is not None
     gone = lease.model_copy(update={"host": "elsewhere", "pid": 0})
-    store.write(lease_path(run), gone.to_json())
+    store.write(lease_path(DEFAULT_LAYOUT, run), gone.to_json())
     loading = emr.begin()
     assert emr.run(wait_for_step(emr.aws, emr.cluster, 2))[0] == 0
     assert loading.result().status == "finished"

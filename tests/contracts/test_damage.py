@@ -16,6 +16,7 @@ import pytest
 from eventlake.cli.main import main
 from eventlake.errors import Damaged
 from eventlake.ledger import Ledger
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.tunables import LedgerTunables
 from eventlake.services.read import open_lake
 from eventlake.services.repair import repair
@@ -54,7 +55,8 @@ def lake(tmp_path: Path, logs: list[Path]) -> Path:
 @pytest.fixture
 def folded(lake: Path) -> Path:
     """The same, with a snapshot of all three commits."""
-    Ledger(Disk(str(lake)), "web", LedgerTunables(snapshot_every=3)).snapshot_if_due(3)
+    ledger = Ledger(Disk(str(lake)), DEFAULT_LAYOUT, "web", LedgerTunables(snapshot_every=3))
+    ledger.snapshot_if_due(3)
     assert (lake / LEDGER / "snapshots/000000000003.json").exists()
     return lake
 

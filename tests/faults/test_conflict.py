@@ -16,9 +16,9 @@ import pytest
 
 from eventlake.catalogs.files import FilesCatalog
 from eventlake.errors import Conflict
-from eventlake.ledger import Stage, is_dead, read_lease
+from eventlake.ledger import Ledger, Stage, is_dead, read_lease
 from eventlake.model.catalog import CatalogTable
-from eventlake.model.layout import stage_path
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.schema import Column
 from eventlake.model.types import Type
 from eventlake.pipeline import recover
@@ -26,6 +26,7 @@ from eventlake.ports import Progress
 from eventlake.services.load import LoadResult
 from eventlake.stores import Disk, Store
 from tests import lakes, processes
+from tests.catalogs import add_partitions, register
 from tests.processes import Meet
 
 NAMES = ("one", "two")
@@ -321,11 +322,11 @@ def test_a_run_that_commits_while_another_recovers_keeps_its_files(
     first = processes.start(load_with, [one], lake, CommitsAndDies(tmp_path))
     look = recover.list_staged_runs
 
-    def look_while_it_commits(store: Store, folder: str) -> list[str]:
-        found = look(store, folder) if when == "after" else []
+    def look_while_it_commits(ledger: Ledger) -> list[str]:
+        found = look(ledger) if when == "after" else []
         (tmp_path / "go").touch()
         assert processes.finish(first) == 9
-        return found if when == "after" else look(store, folder)
+        return found if when == "after" else look(ledger)
 
     with processes.ended(first):
         processes.wait_for(tmp_path / "staged")
@@ -423,16 +424,17 @@ def test_a_run_held_for_dead_that_commits_first_keeps_its_files(tmp_path: Path, 
 
 def test_a_stage_that_has_no_lease_yet_is_not_dead(tmp_path: Path) -> None:
     """Its folder is created a moment before its lease."""
-    store, run_id = Disk(str(tmp_path)), f"{time.time_ns():019d}"
-    (tmp_path / stage_path(run_id)).mkdir(parents=True)
-    assert not is_dead(store, run_id)
-    assert is_dead(store, "1700000000000000000")
+    ledger = Ledger(Disk(str(tmp_path)), DEFAULT_LAYOUT, "web")
+    run_id = f"{time.time_ns():019d}"
+    (tmp_path / DEFAULT_LAYOUT.stage_path(run_id)).mkdir(parents=True)
+    assert not is_dead(ledger, run_id)
+    assert is_dead(ledger, "1700000000000000000")
 
 
 def test_a_lease_that_goes_while_it_is_read_is_no_lease(tmp_path: Path) -> None:
     """Its run has just removed its stage."""
 
-    path = tmp_path / stage_path("1700000000000000000") / "lease.json"
+    path = tmp_path / DEFAULT_LAYOUT.stage_path("1700000000000000000") / "lease.json"
 
     class Fleeting:
         """Lets its last look at the lease be the last."""
@@ -446,9 +448,10 @@ def test_a_lease_that_goes_while_it_is_read_is_no_lease(tmp_path: Path) -> None:
             return getattr(self.store, name)
 
     store = Disk(str(tmp_path))
-    with Stage(store, "web", "1700000000000000000"):
+    ledger = Ledger(store, DEFAULT_LAYOUT, "web")
+    with Stage(ledger, "1700000000000000000"):
         vars(store)["_store"] = Fleeting(store._store)
-        assert read_lease(store, "1700000000000000000") is None
+        assert read_lease(ledger, "1700000000000000000") is None
 
 
 # The catalog
@@ -469,12 +472,12 @@ def test_two_runs_register_one_table_at_once(tmp_path: Path) -> None:
         database="web", name="t", source="web", location="t", columns=standard,
         partition_columns=("day",),
     )  # fmt: skip
-    FilesCatalog(Disk(str(tmp_path))).create(table)
+    register(FilesCatalog(Disk(str(tmp_path))), table)
 
-    def register(day: str) -> None:
-        FilesCatalog(Slow(str(tmp_path))).add_partitions(table, [{"day": day}])
+    def add_day(day: str) -> None:
+        add_partitions(FilesCatalog(Slow(str(tmp_path))), table, [{"day": day}])
 
-    threads = [threading.Thread(target=register, args=(day,)) for day in ("01", "02")]
+    threads = [threading.Thread(target=add_day, args=(day,)) for day in ("01", "02")]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -10,6 +10,7 @@ from tests.aws.proxy import Proxy, proxy
 from eventlake.ledger import Ledger
 from eventlake.ledger.commits import MAX_SNAPSHOTS
 from eventlake.model.lake import AwsSettings
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.tunables import LedgerTunables, Tunables
 from eventlake.pipeline.plan import MERGE_FILES
 from eventlake.services.read import open_lake
@@ -54,7 +55,7 @@ def test_three_hundred_syncs_leave_a_small_state(tmp_path: Path) -> None:
         assert result.status == "finished"
         duplicates += result.counts.duplicates
     assert duplicates == 299, "an id is known whichever file of the index it is in by now"
-    ledger = Ledger(Disk(str(lake)), "web")
+    ledger = Ledger(Disk(str(lake)), DEFAULT_LAYOUT, "web")
     state = ledger.read_state()
     assert len(state.ids) <= 3 * MERGE_FILES  # rather than 300
     _, snapshots = ledger.store.names(f"{ledger.path}/snapshots")

@@ -10,6 +10,7 @@ import pytest
 from eventlake.cli.main import main
 from eventlake.collect.source import resolve_settings
 from eventlake.errors import InvalidSettings
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.settings import source_settings
 from eventlake.services import load as api
 from eventlake.services.read import open_lake
@@ -72,7 +73,7 @@ def sync(lake: Path, source: str, **changes: object) -> Any:
 
 READS: dict[str, Callable[[Path, str], Any]] = {
     "sync": sync,
-    "serve": lambda lake, source: resolve_settings(Disk(str(lake)), source),
+    "serve": lambda lake, source: resolve_settings(Disk(str(lake)), DEFAULT_LAYOUT, source),
     "reports": lambda lake, source: open_lake(lake).reports(source),
     "quarantine": lambda lake, source: open_lake(lake).quarantine(source),
     "verify": lambda lake, source: verify(LakeFiles(*Disk(str(lake)).filesystem()), source),
@@ -101,7 +102,7 @@ def test_an_id_means_one_source(namesakes: Path) -> None:
 def test_an_id_goes_before_a_slug(tmp_path: Path, namesakes: Path) -> None:
     own = source_settings(source="id1", source_id="id3")
     lakes.load([log(tmp_path, "3")], namesakes, settings=own)
-    assert resolve_settings(Disk(str(namesakes)), "id1").source_id == "id1"
+    assert resolve_settings(Disk(str(namesakes)), DEFAULT_LAYOUT, "id1").source_id == "id1"
 
 
 def test_an_id_with_another_slug_is_refused(namesakes: Path) -> None:

@@ -17,10 +17,9 @@ from eventlake.ledger import (
     Ledger,
     Stage,
     State,
-    check_ledgers,
     is_dead,
     lease_path,
-    list_source_folders,
+    list_ledgers,
     list_staged_runs,
     read_lease,
     remove_stage,
@@ -35,6 +34,7 @@ from eventlake.model.commit import (
     Input,
     TableCommit,
 )
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.naming import Call, Naming
 from eventlake.model.schema import Column, new_table
 from eventlake.model.settings import source_settings
@@ -53,7 +53,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def ledger(store: Store) -> Ledger:
-    return Ledger(store, "web")
+    return Ledger(store, DEFAULT_LAYOUT, "web")
 
 
 def tuned(ledger: Ledger, **tunables: int) -> Ledger:
@@ -139,15 +139,6 @@ def test_a_hole_of_many_commits_is_told_briefly(ledger: Ledger) -> None:
     ledger.append(202_611_010_000, commit(2))
     with pytest.raises(Damaged, match=r"000000000021\.json and 202611009978 more: restore"):
         ledger.read_state()
-
-
-def test_other_sources_of_the_lake_are_checked_too(store: Store) -> None:
-    for folder in ("app", "web"):
-        Ledger(store, folder).append(1, commit(1))
-    check_ledgers(store)
-    Ledger(store, "web").append(3, commit(3))
-    with pytest.raises(Damaged, match=r"ledger/web/000000000002\.json"):
-        check_ledgers(store)
 
 
 # State
@@ -254,10 +245,11 @@ def test_a_commit_that_cannot_be_read_is_named(ledger: Ledger) -> None:
 
 
 def test_the_sources_of_a_lake(store: Store) -> None:
-    assert list_source_folders(store) == []
-    for folder in ("web", "app"):
-        Ledger(store, folder).append(1, commit(1))
-    assert list_source_folders(store) == ["app", "web"]
+    assert list_ledgers(store, DEFAULT_LAYOUT) == []
+    web, app = (Ledger(store, DEFAULT_LAYOUT, folder) for folder in ("web", "app"))
+    for ledger in (web, app):
+        ledger.append(1, commit(1))
+    assert list_ledgers(store, DEFAULT_LAYOUT) == [app, web]
 
 
 # Live files
@@ -378,7 +370,7 @@ def test_index_files_that_were_merged_are_retired_and_later_deleted(ledger: Ledg
 
 def lease(store: Store, run: str = RUN, **fields: object) -> None:
     given = {"folder": "web", "host": socket.gethostname(), "pid": os.getpid()} | fields
-    store.write(lease_path(run), Lease.model_validate(given).to_json())
+    store.write(lease_path(DEFAULT_LAYOUT, run), Lease.model_validate(given).to_json())
 
 
 def ended_process() -> int:
@@ -387,47 +379,48 @@ def ended_process() -> int:
     return int(done.stdout)
 
 
-def test_a_run_that_works_lives(store: Store) -> None:
-    with Stage(store, "web", RUN) as stage:
-        assert stage.path == f"segment-stage/{RUN}"
-        found = read_lease(store, RUN)
+def test_a_run_that_works_lives(ledger: Ledger) -> None:
+    with Stage(ledger, RUN):
+        found = read_lease(ledger, RUN)
         assert found == Lease(folder="web", host=socket.gethostname(), pid=os.getpid())
-        assert not is_dead(store, RUN)
-        assert list_staged_runs(store, "web") == [RUN]
+        assert not is_dead(ledger, RUN)
+        assert list_staged_runs(ledger) == [RUN]
 
 
-def test_a_run_whose_process_has_ended_is_dead(store: Store) -> None:
+def test_a_run_whose_process_has_ended_is_dead(store: Store, ledger: Ledger) -> None:
     lease(store, pid=ended_process())
-    assert is_dead(store, RUN)
+    assert is_dead(ledger, RUN)
 
 
-def test_a_process_on_another_machine_cannot_be_asked(store: Store) -> None:
+def test_a_process_on_another_machine_cannot_be_asked(store: Store, ledger: Ledger) -> None:
     lease(store, host="elsewhere", pid=ended_process())
-    assert not is_dead(store, RUN)
+    assert not is_dead(ledger, RUN)
 
 
 @pytest.mark.parametrize(
     ("silent", "dead"), [(timedelta(0), False), (DEAD_AFTER / 2, False), (DEAD_AFTER * 2, True)]
 )
-def test_a_run_that_is_silent_for_long_is_dead(store: Store, silent: timedelta, dead: bool) -> None:
+def test_a_run_that_is_silent_for_long_is_dead(
+    store: Store, ledger: Ledger, silent: timedelta, dead: bool
+) -> None:
     lease(store, host="elsewhere")
-    place = Path(store.root) / lease_path(RUN)
+    place = Path(store.root) / lease_path(DEFAULT_LAYOUT, RUN)
     then = place.stat().st_mtime - silent.total_seconds()
     os.utime(place, (then, then))
-    assert is_dead(store, RUN) is dead
+    assert is_dead(ledger, RUN) is dead
 
 
-def test_a_run_that_writes_is_not_silent(store: Store) -> None:
+def test_a_run_that_writes_is_not_silent(store: Store, ledger: Ledger) -> None:
     lease(store, host="elsewhere")
-    os.utime(Path(store.root) / lease_path(RUN), (0, 0))
+    os.utime(Path(store.root) / lease_path(DEFAULT_LAYOUT, RUN), (0, 0))
     store.write(f"segment-stage/{RUN}/read/x", b"")
-    assert not is_dead(store, RUN)
+    assert not is_dead(ledger, RUN)
 
 
-def test_a_stage_without_a_lease_is_dead(store: Store) -> None:
+def test_a_stage_without_a_lease_is_dead(store: Store, ledger: Ledger) -> None:
     store.write(f"segment-stage/{RUN}/read/x", b"")
-    assert is_dead(store, RUN)
-    assert list_staged_runs(store, "web") == list_staged_runs(store, "app") == [RUN]
+    assert is_dead(ledger, RUN)
+    assert list_staged_runs(ledger) == list_staged_runs(replace(ledger, folder="app")) == [RUN]
 
 
 class Vanishing(Disk):
@@ -439,21 +432,21 @@ class Vanishing(Disk):
         return there
 
 
-def test_a_stage_that_is_removed_meanwhile(store: Store) -> None:
+def test_a_stage_that_is_removed_meanwhile(store: Store, ledger: Ledger) -> None:
     lease(store)
-    assert list_staged_runs(Vanishing(store.root), "web") == [RUN]
+    assert list_staged_runs(replace(ledger, store=Vanishing(store.root))) == [RUN]
 
 
-def test_the_stages_of_a_source_are_its_own(store: Store) -> None:
+def test_the_stages_of_a_source_are_its_own(store: Store, ledger: Ledger) -> None:
     lease(store, "1", folder="web")
     lease(store, "2", folder="app")
-    assert list_staged_runs(store, "web") == ["1"]
-    assert list_staged_runs(store, "app") == ["2"]
+    assert list_staged_runs(ledger) == ["1"]
+    assert list_staged_runs(replace(ledger, folder="app")) == ["2"]
 
 
-def test_the_lease_is_renewed_while_the_run_lives(store: Store) -> None:
-    place = Path(store.root) / lease_path(RUN)
-    with Stage(store, "web", RUN, timedelta(milliseconds=1)) as stage:
+def test_the_lease_is_renewed_while_the_run_lives(store: Store, ledger: Ledger) -> None:
+    place = Path(store.root) / lease_path(DEFAULT_LAYOUT, RUN)
+    with Stage(ledger, RUN, timedelta(milliseconds=1)) as stage:
         os.utime(place, (0, 0))
         for _ in range(1000):
             if place.stat().st_mtime > 0:
@@ -464,12 +457,12 @@ def test_the_lease_is_renewed_while_the_run_lives(store: Store) -> None:
     assert not stage._renewer.is_alive()
 
 
-def test_a_stage_goes_with_all_that_is_in_it(store: Store) -> None:
+def test_a_stage_goes_with_all_that_is_in_it(store: Store, ledger: Ledger) -> None:
     lease(store)
     lease(store, "2")
     store.write(f"segment-stage/{RUN}/a/b/c", b"x")
     (Path(store.root) / f"segment-stage/{RUN}/empty/below").mkdir(parents=True)
-    remove_stage(store, RUN)
+    remove_stage(ledger, RUN)
     assert not (Path(store.root) / f"segment-stage/{RUN}").exists()
-    assert list_staged_runs(store, "web") == ["2"]
-    remove_stage(store, RUN)
+    assert list_staged_runs(ledger) == ["2"]
+    remove_stage(ledger, RUN)

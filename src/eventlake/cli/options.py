@@ -195,6 +195,7 @@ class CollectOptions:
         from eventlake.collect.source import resolve_settings
         from eventlake.errors import InvalidSettings
         from eventlake.lakes import open_store
+        from eventlake.model.layout import DEFAULT_LAYOUT
         from eventlake.stores import Disk
 
         if self.write_key is not None:
@@ -205,9 +206,12 @@ class CollectOptions:
                 f"spool is not set: {store.root} is not a local folder, and events are "
                 "acknowledged when they are on disk; name a local folder with --spool"
             )
+        # A collector opens the store alone, also where tables are not supported. It looks for the
+        # settings of the last load in the default layout, and writes into the archive only.
+        settings = resolve_settings(store, DEFAULT_LAYOUT, source, source_id=self.source_id)
         return CollectorSettings(
             store=store,
-            source=resolve_settings(store, source, source_id=self.source_id),
+            source=settings,
             host=self.host,
             port=self.port,
             write_key=self.write_key,

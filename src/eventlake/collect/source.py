@@ -11,18 +11,20 @@ import msgspec
 from eventlake.collect.keys import Gate, validate_write_key
 from eventlake.errors import InvalidSettings
 from eventlake.ledger import find_source
-from eventlake.model.layout import LOGS
+from eventlake.model.layout import LOGS, Layout
 from eventlake.model.settings import SourceSettings, source_settings
 from eventlake.stores import Store
 
 
-def resolve_settings(store: Store, source: str, **changes: object) -> SourceSettings:
+def resolve_settings(
+    store: Store, layout: Layout, source: str, **changes: object
+) -> SourceSettings:
     """Return the settings of a source's last load, or the defaults, with `changes` applied.
 
     `source` is its slug or its id; with a `source_id` it is the slug of that source. Changes that
     are None are ignored. Raises `InvalidSettings` when `source` and `source_id` contradict.
     """
-    last = find_source(store, str(changes.get("source_id") or source))
+    last = find_source(store, layout, str(changes.get("source_id") or source))
     if last and source not in (last.source, last.source_id):
         raise InvalidSettings(
             f"source is {source!r}, and {last.source_id} is the id of {last.source}: "

@@ -19,7 +19,7 @@ from eventlake.ledger.files import (
 )
 from eventlake.ledger.state import State
 from eventlake.model.commit import Commit
-from eventlake.model.layout import LEDGER
+from eventlake.model.layout import Layout
 from eventlake.model.settings import SourceSettings
 from eventlake.model.tunables import LedgerTunables
 from eventlake.stores import Store
@@ -41,12 +41,13 @@ class Ledger:
     """The commits of one source in one lake."""
 
     store: Store
+    layout: Layout
     folder: str
     tunables: LedgerTunables = field(default_factory=LedgerTunables)
 
     @property
     def path(self) -> str:
-        return f"{LEDGER}/{self.folder}"
+        return self.layout.ledger_path(self.folder)
 
     # Commits
 

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from eventlake.errors import InvalidSettings
 from eventlake.ledger.commits import Ledger
-from eventlake.model.layout import LEDGER
+from eventlake.model.layout import Layout
 from eventlake.model.settings import SourceSettings
 from eventlake.stores import Store
 
@@ -12,25 +12,18 @@ MAX_REQUESTS = 16
 """Ledgers that are read in parallel."""
 
 
-def list_source_folders(store: Store) -> list[str]:
-    """List the folders of the sources that have a ledger."""
-    return store.names(LEDGER)[0]
+def list_ledgers(store: Store, layout: Layout) -> list[Ledger]:
+    """List the ledgers of all sources."""
+    folders, _ = store.names(layout.ledger)
+    return [Ledger(store, layout, folder) for folder in folders]
 
 
-def check_ledgers(store: Store) -> None:
-    """Raise `Damaged` if a ledger of the lake has lost a commit."""
-    with ThreadPoolExecutor(MAX_REQUESTS) as pool:
-        ledgers = (Ledger(store, folder) for folder in list_source_folders(store))
-        for _ in pool.map(Ledger.read_state, ledgers):
-            pass
-
-
-def find_source(store: Store, name: str) -> SourceSettings | None:
+def find_source(store: Store, layout: Layout, name: str) -> SourceSettings | None:
     """The last settings of the source with an id or a slug; None if it has never landed events.
 
     Ids take precedence. Raises `InvalidSettings` for a slug that several sources share.
     """
-    sources = list_sources(store)
+    sources = list_sources(store, layout)
     for field in ("source_id", "source"):
         matches = [settings for settings in sources if getattr(settings, field) == name]
         if len(matches) > 1:
@@ -43,8 +36,8 @@ def find_source(store: Store, name: str) -> SourceSettings | None:
     return None
 
 
-def list_sources(store: Store) -> list[SourceSettings]:
+def list_sources(store: Store, layout: Layout) -> list[SourceSettings]:
     """List the last settings of every source that has landed events."""
     with ThreadPoolExecutor(MAX_REQUESTS) as pool:
-        ledgers = (Ledger(store, folder) for folder in list_source_folders(store))
-        return [settings for settings in pool.map(Ledger.read_settings, ledgers) if settings]
+        every = pool.map(Ledger.read_settings, list_ledgers(store, layout))
+        return [settings for settings in every if settings]

@@ -4,11 +4,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from eventlake.model.commit import Plan
-from eventlake.model.layout import STAGE, stage_path
 from eventlake.model.values import FrozenModel
-
-CODE = f"{STAGE}/code"
-"""The folder of uploaded code, with a folder for each version."""
 
 
 class Job(FrozenModel):
@@ -38,12 +34,3 @@ class JobState(NamedTuple):
     @property
     def is_over(self) -> bool:
         return self.phase in (Phase.ENDED, Phase.FAILED)
-
-
-def job_path(run_id: str) -> str:
-    """The path of the job; deleting this object cancels the run."""
-    return f"{stage_path(run_id)}/job.json"
-
-
-def suppressed_path(run_id: str) -> str:
-    return f"{stage_path(run_id)}/suppressed.json"

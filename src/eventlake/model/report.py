@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
+from eventlake.errors import EventLakeError
 from eventlake.model.commit import Commit, Counts, TableCommit
 from eventlake.model.naming import catalog_name
 from eventlake.model.settings import SourceSettings
@@ -65,6 +66,11 @@ def run_stamp(run_id: str) -> str:
 
 class Problems(dict[str, tuple[str, str]]):
     """Message and error code by table."""
+
+    def add(self, errors: Mapping[str, EventLakeError]) -> None:
+        """Add errors by table; the first error of a table stays."""
+        for table, error in errors.items():
+            self.setdefault(table, (str(error), error.code))
 
     @property
     def first(self) -> tuple[str, str] | None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from eventlake.errors import Internal
-from eventlake.model import layout
 from eventlake.model.commit import (
     Commit,
     Counts,
@@ -16,6 +15,7 @@ from eventlake.model.commit import (
     StagedFile,
     TableCommit,
 )
+from eventlake.model.layout import Layout, data_path
 from eventlake.model.naming import Call
 from eventlake.model.schema import SchemaChange, new_table
 from eventlake.pipeline.results import (
@@ -63,10 +63,10 @@ class RunResults:
         return next((result.quarantine for result in self.write if result.quarantine), "")
 
 
-def build_commit(plan: Plan, results: RunResults, dead: tuple[str, ...]) -> Commit:
+def build_commit(layout: Layout, plan: Plan, results: RunResults, dead: tuple[str, ...]) -> Commit:
     """Build the commit of what is in the stage; it abandons the `dead` runs."""
     quarantine = layout.quarantine_path(plan.settings.folder, plan.run_id)
-    tables = tuple(_table_commits(plan, results))
+    tables = tuple(_table_commits(layout, plan, results))
     rejected = Counts(received=results.quarantined, quarantined=results.quarantined)
     return Commit(
         run_id=plan.run_id,
@@ -74,7 +74,7 @@ def build_commit(plan: Plan, results: RunResults, dead: tuple[str, ...]) -> Comm
         inputs=plan.inputs,
         counts=sum((table.counts for table in tables), rejected),
         tables=tables,
-        ids=_id_files(plan, results),
+        ids=_id_files(layout, plan, results),
         merges=results.merges,
         deletes=plan.deletes,
         quarantine=StagedFile(staged=results.quarantine, path=quarantine)
@@ -85,7 +85,7 @@ def build_commit(plan: Plan, results: RunResults, dead: tuple[str, ...]) -> Comm
     )
 
 
-def _id_files(plan: Plan, results: RunResults) -> tuple[IdFile, ...]:
+def _id_files(layout: Layout, plan: Plan, results: RunResults) -> tuple[IdFile, ...]:
     return tuple(
         IdFile(
             path=layout.ids_path(plan.settings.folder, plan.run_id, number),
@@ -98,7 +98,9 @@ def _id_files(plan: Plan, results: RunResults) -> tuple[IdFile, ...]:
     )
 
 
-def _data_files(plan: Plan, results: RunResults) -> defaultdict[str, list[DataFile]]:
+def _data_files(
+    layout: Layout, plan: Plan, results: RunResults
+) -> defaultdict[str, list[DataFile]]:
     """The data files of each table, with their final paths."""
     by, folder = plan.settings.date_partition, plan.settings.folder
     tables: defaultdict[str, list[DataFile]] = defaultdict(list)
@@ -107,7 +109,7 @@ def _data_files(plan: Plan, results: RunResults) -> defaultdict[str, list[DataFi
         table = layout.table_path(folder, file.table)
         tables[file.table].append(
             DataFile(
-                path=layout.data_path(table, partition, plan.run_id, number),
+                path=data_path(table, partition, plan.run_id, number),
                 rows=file.rows,
                 bytes=file.bytes,
                 partition=partition,
@@ -118,8 +120,8 @@ def _data_files(plan: Plan, results: RunResults) -> defaultdict[str, list[DataFi
     return tables
 
 
-def _table_commits(plan: Plan, results: RunResults) -> list[TableCommit]:
-    files = _data_files(plan, results)
+def _table_commits(layout: Layout, plan: Plan, results: RunResults) -> list[TableCommit]:
+    files = _data_files(layout, plan, results)
     chunks, excluded = results.chunks, _count_excluded(results.read)
     return [
         _table_commit(plan, results, name, chunks.get(name, []), excluded.get(name), files[name])

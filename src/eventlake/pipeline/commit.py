@@ -22,7 +22,7 @@ def append_commit(ledger: Ledger, base: int, commit: Commit) -> tuple[int, Commi
     Returns its sequence and the rebased commit. Raises `Conflict` if both cannot stand, and
     `InvalidSettings` if another source owns its folder or catalog names.
     """
-    claim(ledger.store, commit.settings)
+    claim(ledger.store, ledger.layout, commit.settings)
     while not ledger.append(base + 1, commit):
         for sequence, other in ledger.commits_after(base):
             if other.run_id == commit.run_id:

@@ -5,21 +5,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from eventlake.kernels.dedupe import Ids
+from eventlake.ledger import Ledger
 from eventlake.model.commit import IdFile, IdMerge
-from eventlake.model.layout import ids_path
 from eventlake.pipeline.id_files import read_index_file, write_ids
 from eventlake.pipeline.stage_paths import new_path
 from eventlake.stores import Store
 
 
 def merge_ids(
-    store: Store, stage: str, folder: str, run_id: str, groups: Sequence[Sequence[IdFile]]
+    ledger: Ledger, stage: str, run_id: str, groups: Sequence[Sequence[IdFile]]
 ) -> tuple[IdMerge, ...]:
     """Merge each group into one file in the stage; the merges name its final path."""
     return tuple(
-        _merge(store, new_path(f"{stage}/kept", "merged", ".parquet"), path, group)
-        for number, group in enumerate(groups)
-        if (path := ids_path(folder, run_id, FIRST_MERGED + number))
+        _merge(ledger.store, new_path(f"{stage}/kept", "merged", ".parquet"), path, group)
+        for number, group in enumerate(groups, FIRST_MERGED)
+        if (path := ledger.layout.ids_path(ledger.folder, run_id, number))
     )
 
 

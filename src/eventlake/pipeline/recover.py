@@ -27,8 +27,7 @@ def find_unfinished_runs(ledger: Ledger) -> UnfinishedRuns:
     The plan must start from the returned state: if a run that seemed dead commits later, this
     run's own commit sees that and no longer abandons it.
     """
-    store = ledger.store
-    dead = {run_id: is_dead(store, run_id) for run_id in list_staged_runs(store, ledger.folder)}
+    dead = {run_id: is_dead(ledger, run_id) for run_id in list_staged_runs(ledger)}
     state = ledger.read_state()
     sequences = {run_id: ledger.find_sequence(run_id, state) for run_id in dead}
     return UnfinishedRuns(

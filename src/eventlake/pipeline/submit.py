@@ -13,37 +13,39 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from eventlake.errors import EventLakeError, Internal, InvalidSettings
-from eventlake.ledger import Lease, lease_path, read_lease
+from eventlake.ledger import Lease, Ledger, lease_path, read_lease
 from eventlake.model.commit import Commit
-from eventlake.model.job import Job, JobState, Phase, job_path, suppressed_path
-from eventlake.model.layout import report_path
+from eventlake.model.job import Job, JobState, Phase
 from eventlake.model.report import FAILED, Line, Problems
 from eventlake.pipeline.finish import FinishResult, clean_up, finish_commit
 from eventlake.pipeline.sync import Run, fail_run
 from eventlake.ports import JobRunner
-from eventlake.stores import Store
 
 
 @dataclass(frozen=True)
 class SubmitterLease:
     """The submitter's lease of a stage, until the job replaces it with its own."""
 
-    store: Store
+    ledger: Ledger
     run_id: str
     lease: Lease
 
+    @property
+    def path(self) -> str:
+        return lease_path(self.ledger.layout, self.run_id)
+
     def write(self) -> None:
-        self.store.write(lease_path(self.run_id), self.lease.to_json())
+        self.ledger.store.write(self.path, self.lease.to_json())
 
     def renew(self) -> None:
         """Renew the lease, unless the job has taken the stage over or removed it."""
         mine = self.lease.to_json()
-        self.store.update(lease_path(self.run_id), lambda data: mine if data == mine else None)
+        self.ledger.store.update(self.path, lambda data: mine if data == mine else None)
 
     @property
     def is_held(self) -> bool:
         """Whether the job has not yet taken the stage over."""
-        return read_lease(self.store, self.run_id) == self.lease
+        return read_lease(self.ledger, self.run_id) == self.lease
 
 
 def submit_run(
@@ -54,13 +56,13 @@ def submit_run(
     An error of the cluster while waiting leaves the job running. An interrupt cancels it.
     """
     own = Lease(folder=run.ledger.folder, host=socket.gethostname(), pid=os.getpid())
-    lease = SubmitterLease(run.lake.store, run.plan.run_id, own)
+    lease = SubmitterLease(run.ledger, run.plan.run_id, own)
     try:
         with run.time_step("submit"):
             lease.write()
             write_job(run)
             name = f"eventlake {run.plan.settings.source} {run.plan.run_id}"
-            handle = cluster.submit(name, job_path(run.plan.run_id))
+            handle = cluster.submit(name, job_path(run))
     except BaseException as problem:
         fail_run(run, problem)
         raise
@@ -74,14 +76,19 @@ def submit_run(
     return collect_result(run, cluster, handle, lease, state)
 
 
+def job_path(run: Run) -> str:
+    """The path of the run's job; deleting this object cancels the run."""
+    return f"{run.stage}/job.json"
+
+
 def write_job(run: Run) -> None:
     """Write the job and its list of suppressed users into the stage, the job last."""
-    run_id, suppressed = run.plan.run_id, ""
+    suppressed = ""
     if run.suppressed:
-        suppressed = suppressed_path(run_id)
+        suppressed = f"{run.stage}/suppressed.json"
         run.lake.store.write(suppressed, json.dumps(sorted(run.suppressed)).encode())
     job = Job(plan=run.plan, dead=run.dead, suppressed=suppressed)
-    run.lake.store.write(job_path(run_id), job.to_json())
+    run.lake.store.write(job_path(run), job.to_json())
 
 
 def wait_for_job(
@@ -110,7 +117,7 @@ def cancel_job(
     A job that the cluster cannot cancel stops when it finds its object deleted.
     """
     with suppress(EventLakeError):
-        run.lake.store.delete([job_path(run.plan.run_id)])
+        run.lake.store.delete([job_path(run)])
     with suppress(EventLakeError):
         cluster.cancel(handle)
     with suppress(EventLakeError):
@@ -134,20 +141,16 @@ def collect_result(
         raise problem
     commit = run.ledger.read_commit(sequence)
     if report is not None:
-        return commit, FinishResult(_read_problems(report), _report_path(run))
+        return commit, FinishResult(_read_problems(report), run.report)
     finished = finish_commit(run.lake, sequence, commit, run.progress)
     clean_up(run.lake, sequence, commit, finished, run.progress)
     return commit, finished
 
 
-def _report_path(run: Run) -> str:
-    return report_path(run.plan.settings.folder, run.plan.run_id)
-
-
 def read_report(run: Run) -> list[Line] | None:
     """Read the lines of the run's report; None if there is none."""
     try:
-        text = run.lake.store.read(_report_path(run)).decode()
+        text = run.lake.store.read(run.report).decode()
     except InvalidSettings:
         return None
     return [json.loads(line) for line in text.splitlines()]

@@ -20,7 +20,6 @@ from eventlake.errors import (
 from eventlake.kernels.dedupe import DAY_MICROS
 from eventlake.lake import Lake
 from eventlake.ledger import Ledger, Stage, remove_stage
-from eventlake.model import layout
 from eventlake.model.commit import Commit, IdMerge, Plan
 from eventlake.model.naming import Call
 from eventlake.model.report import failure_lines, to_lines
@@ -83,7 +82,12 @@ class Run:
 
     @property
     def stage(self) -> str:
-        return layout.stage_path(self.plan.run_id)
+        return self.lake.layout.stage_path(self.plan.run_id)
+
+    @property
+    def report(self) -> str:
+        """The path of the run's report."""
+        return self.lake.layout.report_path(self.plan.settings.folder, self.plan.run_id)
 
     @property
     def buckets(self) -> int:
@@ -116,7 +120,7 @@ def sync(run: Run) -> tuple[Commit, FinishResult]:
     """Land all of the plan's inputs with one commit, or raise and land nothing."""
     with ExitStack() as stack:
         try:
-            stack.enter_context(Stage(run.lake.store, run.ledger.folder, run.plan.run_id))
+            stack.enter_context(Stage(run.ledger, run.plan.run_id))
             sequence, commit = commit_run(run, prepare_commit(run))
         except BaseException as problem:
             fail_run(run, problem)
@@ -136,7 +140,7 @@ def prepare_commit(run: Run) -> Commit:
     quarantine = tuple(part for result in read_results for part in result.quarantine)
     write_results = write(run, chunks, changes, quarantine)
     results = RunResults(read_results, dedupe_results, chunks, changes, write_results, merges)
-    return build_commit(run.plan, results, run.dead)
+    return build_commit(run.lake.layout, run.plan, results, run.dead)
 
 
 def commit_run(run: Run, commit: Commit) -> tuple[int, Commit]:
@@ -155,12 +159,11 @@ def fail_run(run: Run, problem: BaseException) -> None:
         # A commit without an answer may still be applied, and would need the stage. The next run
         # takes its sequence with a commit of its own and then removes the stage.
         if not run.is_committing or isinstance(problem, COMMIT_REFUSALS):
-            remove_stage(run.lake.store, run.plan.run_id)
+            remove_stage(run.ledger, run.plan.run_id)
         code = problem.code if isinstance(problem, EventLakeError) else Internal.code
         reason = str(problem) or type(problem).__name__
         lines = failure_lines(run.plan.run_id, run.plan.settings, reason, code, run.lake.facts)
-        path = layout.report_path(run.plan.settings.folder, run.plan.run_id)
-        run.lake.store.write(path, to_lines(lines))
+        run.lake.store.write(run.report, to_lines(lines))
 
 
 def read(run: Run) -> list[ReadResult]:
@@ -233,9 +236,7 @@ def dedupe(run: Run, read_results: list[ReadResult]) -> list[DedupeResult]:
 
 def merge_index(run: Run) -> tuple[IdMerge, ...]:
     """Merge the small files of the id index that the plan names, into the stage."""
-    plan = run.plan
-    folder = plan.settings.folder
-    return merge_ids(run.lake.store, run.stage, folder, plan.run_id, plan.merges)
+    return merge_ids(run.ledger, run.stage, run.plan.run_id, run.plan.merges)
 
 
 def evolve_tables(

@@ -14,7 +14,7 @@ from isal import igzip
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from eventlake.model.job import CODE
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.runners import entrypoint
 from eventlake.stores import Store
 
@@ -48,8 +48,10 @@ class Code(NamedTuple):
 
 def upload(store: Store) -> Code:
     """Upload the code unless this version is in the bucket, and return its addresses."""
-    package = f"{CODE}/{_hash(_package_files())}"
-    environment = f"{CODE}/{_environment_hash()}"
+    # Its addresses are given to the cluster, so it may be in one place in all lakes.
+    code = DEFAULT_LAYOUT.code
+    package = f"{code}/{_hash(_package_files())}"
+    environment = f"{code}/{_environment_hash()}"
     return Code(
         entrypoint=_upload_if_old(store, f"{package}/entrypoint.py", _write_entrypoint),
         package=_upload_if_old(store, f"{package}/eventlake.zip", write_package),

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from eventlake import archive
 from eventlake.errors import EventLakeError, InvalidSettings
+from eventlake.lake import Lake
 from eventlake.lakes import open_store
-from eventlake.ledger import list_source_folders
+from eventlake.ledger import list_ledgers
 from eventlake.model.commit import Input
 from eventlake.model.layout import LOGS
 from eventlake.model.settings import SourceSettings
@@ -16,9 +17,10 @@ from eventlake.ports import Progress
 from eventlake.stores import Store
 
 
-def check_source(store: Store, settings: SourceSettings) -> None:
+def check_source(lake: Lake, settings: SourceSettings) -> None:
     """Raise `InvalidSettings` if the lake has neither a ledger nor an archive of the source."""
-    folders = {*list_source_folders(store), *store.names(LOGS)[0]}
+    landed = {ledger.folder for ledger in list_ledgers(lake.store, lake.layout)}
+    folders = landed.union(lake.store.names(LOGS)[0])
     if settings.folder not in folders:
         names = ", ".join(sorted(folders)) or "none yet"
         raise InvalidSettings(

@@ -12,8 +12,8 @@ from eventlake import archive
 from eventlake.claims import check_claims
 from eventlake.collect.source import archive_folder, resolve_settings
 from eventlake.errors import Internal
-from eventlake.lakes import open_job_runner, open_parts, open_store
-from eventlake.ledger import Ledger, State
+from eventlake.lakes import open_job_runner, open_parts
+from eventlake.ledger import State
 from eventlake.model.commit import Commit, Counts, TableCommit
 from eventlake.model.naming import catalog_name
 from eventlake.model.settings import SourceSettings
@@ -83,11 +83,12 @@ def plan_load(
     """Plan a load without writing anything."""
     parts = open_parts(lake, make=True)
     settings = settings.of_workspace(parts.workspace)
-    listing = archive.find_inputs(paths, open_input_stores(paths, parts.store))
+    stores = open_input_stores(paths, parts.store)
+    listing = archive.find_inputs(paths, stores, parts.layout)
     unfinished = UnfinishedRuns(State(), {}, ())
     if parts.store.is_there:
-        unfinished = find_unfinished_runs(Ledger(parts.store, settings.folder))
-        check_claims(parts.store, settings)
+        unfinished = find_unfinished_runs(parts.ledger(settings.folder))
+        check_claims(parts.store, parts.layout, settings)
     state = unfinished.state
     check_settings(state, settings)
     new_inputs = [one for one in listing.inputs if not state.has_loaded(one)]
@@ -113,10 +114,10 @@ def plan_sync(
     source: str, *, lake: str | Path, changes: Mapping[str, object] | None = None
 ) -> LoadPlan:
     """Plan a sync without writing anything."""
-    store = open_store(lake)
-    settings = resolve_settings(store, source, **changes or {})
-    check_source(store, settings)
-    days = list_archive_days(store, archive_folder(settings))
+    parts = open_parts(lake)
+    settings = resolve_settings(parts.store, parts.layout, source, **changes or {})
+    check_source(parts, settings)
+    days = list_archive_days(parts.store, archive_folder(settings))
     return plan_load(days, lake=lake, settings=settings)
 
 
@@ -142,12 +143,12 @@ def load(  # noqa: PLR0913 - each is an option of the command
     parts = open_parts(lake, make=True)
     cluster = open_job_runner(lake, parts.store, temporary=temporary_cluster)
     settings = settings.of_workspace(parts.workspace)
-    ledger = Ledger(parts.store, settings.folder)
+    ledger = parts.ledger(settings.folder)
     progress.step("plan", 0, 1, 0)
     stores = open_input_stores(paths, parts.store)
-    listing = archive.find_inputs(paths, stores)
+    listing = archive.find_inputs(paths, stores, parts.layout)
     dead, state = recover(parts, ledger, progress)
-    check_claims(parts.store, settings)
+    check_claims(parts.store, parts.layout, settings)
     check_settings(state, settings)
     listing = copy_streams(listing, parts.store, settings.folder, progress)
     new_inputs = tuple(one for one in listing.inputs if not state.has_loaded(one))
@@ -192,11 +193,11 @@ def sync(  # noqa: PLR0913 - as above
 
     Settings are those of the last load with `changes` applied, or the defaults at first.
     """
-    store = open_parts(lake).store
-    settings = resolve_settings(store, source, **changes or {})
-    check_source(store, settings)
+    parts = open_parts(lake)
+    settings = resolve_settings(parts.store, parts.layout, source, **changes or {})
+    check_source(parts, settings)
     return load(
-        list_archive_days(store, archive_folder(settings)),
+        list_archive_days(parts.store, archive_folder(settings)),
         lake=lake,
         settings=settings,
         master=master,

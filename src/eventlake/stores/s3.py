@@ -13,7 +13,6 @@ from pyarrow.fs import FileSystem, S3FileSystem
 
 from eventlake.aws import DENIED, MIN_VALIDITY, NOT_ACCEPTED, Access
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings, Unavailable
-from eventlake.model.layout import STAGE
 from eventlake.stores.bucket import DEFAULT_ATTEMPTS, Bucket
 
 ACTIONS = {
@@ -122,15 +121,14 @@ class S3(Bucket):
         return ""
 
     def _denied(self, text: str, verb: str, path: str) -> str:
-        stage = " (the stage)" if path.startswith(STAGE) else ""
         if "kms:" in text:
             key = self.kms_key_id or "the bucket's key"
             return (
-                f"no permission to {verb} {self.root}/{path}{stage}: grant kms:GenerateDataKey and "
+                f"no permission to {verb} {self.root}/{path}: grant kms:GenerateDataKey and "
                 f"kms:Decrypt on {key}"
             )
         permission = self._missing_permission(text, verb, path)
-        return f"no permission to {verb} {self.root}/{path}{stage}: grant {permission}"
+        return f"no permission to {verb} {self.root}/{path}: grant {permission}"
 
     def _missing_permission(self, text: str, verb: str, path: str) -> str:
         """The permission to grant: the one that AWS names, else the usual one for `verb`."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import unquote, unquote_to_bytes
 
 import pyarrow as pa
@@ -40,12 +41,25 @@ _ERRORS: dict[str, tuple[type[EventLakeError], str]] = {
 _ERROR_NAME = re.compile(r"(?:AWS Error|HTTP status|ExceptionName:) (\w+)")
 
 
+class Prefixes(NamedTuple):
+    """Where a lake has what is verified; the paths below these are rules of this package."""
+
+    data: str = "segment-data/data"
+    quarantine: str = "segment-data/quarantine"
+    ledger: str = "segment-data/ledger"
+    sources: str = "segment-data/sources.json"
+
+
+DEFAULT_PREFIXES = Prefixes()
+
+
 @dataclass(frozen=True)
 class LakeFiles:
-    """A lake's filesystem, and the prefix of all paths in it: a folder or a bucket."""
+    """A lake's filesystem, its root there (a folder or a bucket), and the prefixes of its files."""
 
     filesystem: FileSystem
     root: str
+    prefixes: Prefixes = DEFAULT_PREFIXES
 
     @property
     def _in_s3(self) -> bool:

@@ -24,6 +24,7 @@ from eventlake.errors import InvalidSettings
 from eventlake.kernels.route import ExcludedCounts, Router, Rules
 from eventlake.ledger import Ledger
 from eventlake.model.commit import Commit, Counts
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.naming import Call
 from eventlake.model.settings import source_settings
 from eventlake.stores import Disk
@@ -77,14 +78,14 @@ def test_a_change_of_a_file_is_detected(tmp_path: Path) -> None:
 
 def test_settings_are_the_changes_then_the_last_load_then_the_defaults(tmp_path: Path) -> None:
     store = Disk(str(tmp_path))
-    assert resolve_settings(store, "web") == source_settings(source="web")
+    assert resolve_settings(store, DEFAULT_LAYOUT, "web") == source_settings(source="web")
     last = source_settings(source="web", source_id="id-1", naming="native", dedup_days=3)
-    Ledger(store, "id-1").append(
+    Ledger(store, DEFAULT_LAYOUT, "id-1").append(
         1, Commit(run_id="1793500000000000000", settings=last, inputs=(), counts=Counts())
     )
-    assert resolve_settings(store, "web") == last
-    assert resolve_settings(store, "id-1") == last
-    changed = resolve_settings(store, "web", dedup_days=1, naming=None)
+    assert resolve_settings(store, DEFAULT_LAYOUT, "web") == last
+    assert resolve_settings(store, DEFAULT_LAYOUT, "id-1") == last
+    changed = resolve_settings(store, DEFAULT_LAYOUT, "web", dedup_days=1, naming=None)
     assert (changed.dedup_days, changed.naming) == (1, "native")
     assert archive_folder(last) == "segment-logs/id-1"
 

@@ -10,7 +10,7 @@ from eventlake.errors import Conflict
 from eventlake.kernels.dedupe import DAY_MICROS, Ids, hash_ids
 from eventlake.ledger import Ledger
 from eventlake.model.commit import Commit, Counts, DataFile, IdFile, IdMerge, Input, TableCommit
-from eventlake.model.layout import ids_path
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.naming import Call, Naming
 from eventlake.model.schema import Column, new_table
 from eventlake.model.settings import source_settings
@@ -24,7 +24,7 @@ SETTINGS = source_settings(source="web")
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(Disk(str(tmp_path)), "web")
+    return Ledger(Disk(str(tmp_path)), DEFAULT_LAYOUT, "web")
 
 
 def commit(
@@ -36,7 +36,7 @@ def commit(
 ) -> Commit:
     """A commit with an input of its own, and landed ids with their receipt times."""
     kept = list(ids.items()) if isinstance(ids, dict) else list(ids)
-    final, staged = ids_path("web", run, 0), f"segment-stage/{run}/kept.parquet"
+    final, staged = DEFAULT_LAYOUT.ids_path("web", run, 0), f"segment-stage/{run}/kept.parquet"
     if kept:
         high, low = hash_ids(identity for identity, _ in kept)
         moments = np.array([moment for _, moment in kept], np.int64)

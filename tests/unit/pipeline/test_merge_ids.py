@@ -5,7 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from eventlake.kernels.dedupe import Ids, Ints, hash_ids
+from eventlake.ledger import Ledger
 from eventlake.model.commit import IdFile
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.pipeline.id_files import read_ids, read_index_file, write_ids
 from eventlake.pipeline.merge_ids import merge_ids
 from eventlake.pipeline.plan import MAX_MERGED_ROWS, MERGE_FILES, WEEK, plan_merges
@@ -45,12 +47,13 @@ def test_what_does_not_fit_into_memory_stays() -> None:
 
 def test_a_merged_file_has_all_ids_in_order(tmp_path: Path) -> None:
     store = Disk(str(tmp_path))
+    ledger = Ledger(store, DEFAULT_LAYOUT, "web")
     files = []
     for number in range(3):
         high, low = hash_ids(f"{number}-{n}" for n in range(50))
         write_ids(store, f"ids/{number}", Ids(high, low, np.arange(50) + 100 * number))
         files.append(file(number, 50, 100 * number, 100 * number + 49))
-    (merge,) = merge_ids(store, "segment-stage/7", "web", "7", [files])
+    (merge,) = merge_ids(ledger, "segment-stage/7", "7", [files])
     assert merge.replaces == ("ids/0", "ids/1", "ids/2")
     assert (merge.file.rows, merge.file.first, merge.file.last) == (150, 0, 249)
     found = read_ids(store, merge.file.staged)
@@ -65,7 +68,8 @@ def test_removed_ids_are_not_merged(tmp_path: Path) -> None:
     write_ids(store, "ids/removed", Ids(high[1:2], low[1:2], np.array([2])))
     index = file(0, 3, 1, 9).model_copy(update={"without": ("ids/removed",)})
     assert read_index_file(store, index).received.tolist() == sorted_by_hash(high, [1, 2, 9], {2})
-    (merge,) = merge_ids(store, "segment-stage/7", "web", "7", [[index]])
+    ledger = Ledger(store, DEFAULT_LAYOUT, "web")
+    (merge,) = merge_ids(ledger, "segment-stage/7", "7", [[index]])
     assert (merge.file.rows, merge.file.first, merge.file.last) == (2, 1, 9)
     assert merge.file.without == ()
 
