@@ -21,7 +21,8 @@ from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.model.settings import SourceSettings
 from eventlake.ports import NoProgress, Progress, SparkProvider
 from eventlake.runners.local import LocalSpark
-from eventlake.sample import SampleSpec, make_sample
+from eventlake.sample.spec import SampleSpec
+from eventlake.sample.write import make_sample
 from eventlake.services.load import LoadResult
 from eventlake.services.read import open_lake
 from tests.aws.copies import copied

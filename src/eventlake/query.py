@@ -9,7 +9,7 @@ from functools import reduce
 from operator import and_
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 from pyarrow.fs import FileSystem, LocalFileSystem, copy_files
 
 from eventlake.errors import Damaged, InvalidSettings, Unavailable
+from eventlake.kernels.cast import ARROW_BY_TYPE
 from eventlake.model.types import Type
 from eventlake.stores.damage import RESTORE
 
@@ -25,14 +26,6 @@ if TYPE_CHECKING:
 
 File = tuple[str, Mapping[str, str]]
 """The path of a Parquet file in its filesystem, and its partition."""
-
-ARROW_TYPES: Mapping[str, pa.DataType] = {
-    Type.BOOLEAN: pa.bool_(),
-    Type.BIGINT: pa.int64(),
-    Type.DECIMAL: pa.decimal128(38, 6),
-    Type.STRING: pa.string(),
-    Type.TIMESTAMP: pa.timestamp("us", tz="UTC"),
-}
 
 # No database of a lake begins with an underscore and a letter, so `lake.table` stays unambiguous.
 _CATALOG = "_lake"
@@ -167,17 +160,7 @@ def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-class Named(Protocol):
-    """Has a name."""
-
-    @property
-    def name(self) -> str: ...
-
-
-T = TypeVar("T", bound=Named)
-
-
-def select_mentioned(tables: Sequence[T], sql: str) -> list[T]:
+def select_mentioned(tables: Sequence[QueryTable], sql: str) -> list[QueryTable]:
     """The tables whose names occur in a query; opening every table of a large lake is slow."""
     text = sql.lower()
     everything = _ABOUT_TABLES.search(text) is not None
@@ -201,7 +184,8 @@ def dataset(table: QueryTable) -> ds.Dataset:
 
 def _schema(table: QueryTable) -> pa.Schema:
     partitions = [(column, Type.STRING) for column in table.partition_columns]
-    return pa.schema([(name, ARROW_TYPES[kind]) for name, kind in (*table.columns, *partitions)])
+    columns = (*table.columns, *partitions)
+    return pa.schema([(name, ARROW_BY_TYPE[Type(kind)]) for name, kind in columns])
 
 
 def _partition_expression(partition: Mapping[str, str]) -> ds.Expression:

@@ -32,7 +32,7 @@ def test_what_is_written_is_read(store: Store) -> None:
     store.write("a/c.txt", pa.py_buffer(b"world"))
     assert store.read("a/b.txt") == b"hello"
     assert store.read("a/c.txt") == b"world"
-    assert bytes(store.read_range("a/b.txt", 1, 3)) == b"ell"
+    assert [bytes(part) for part in store.read_ranges([Range("a/b.txt", 1, 3)])] == [b"ell"]
     assert store.open("a/b.txt").read() == b"hello"
     store.write("a/b.txt", b"again")
     assert store.read("a/b.txt") == b"again"
@@ -226,7 +226,7 @@ def test_settled_and_secured(store: Store) -> None:
     [
         lambda store: store.read("gone"),
         lambda store: store.open("gone"),
-        lambda store: store.read_range("gone", 0, 1),
+        lambda store: list(store.read_ranges([Range("gone", 0, 1)])),
         lambda store: list(store.stream("gone")),
         lambda store: store.publish("gone", "to"),
     ],

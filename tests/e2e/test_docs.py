@@ -103,7 +103,7 @@ def test_the_tutorial_runs_as_it_is_shown(tmp_path: Path) -> None:
         assert line is None, f"{step.command}\ndoes not print\n{line}\nbut\n{output}"
     for page in (TUTORIAL, README):
         [code] = blocks(page, "python")
-        assert run([sys.executable, "-c", code], tmp_path).split() == ["nothing", "502"]
+        assert run([sys.executable, "-c", code], tmp_path).split() == ["nothing", "476"]
 
 
 def test_lines_that_are_not_printed_are_found() -> None:

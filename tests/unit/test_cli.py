@@ -137,11 +137,11 @@ def test_every_command_has_json() -> None:
         assert "--json" in [name for option in command.params for name in option.opts], command.name
 
 
-def test_options_of_load_are_the_settings_with_their_defaults() -> None:
-    options = SourceOptions(source="web")
-    assert options.settings() == SourceSettings(source="web")
-    mine = {"skip_events" if name == "skip_event" else name for name in vars(options)}
-    assert mine == set(SourceSettings.model_fields)
+def test_options_of_load_are_the_settings() -> None:
+    (load,) = (command for command in reference.list_commands() if command.name == "load")
+    options = {option.name for option in load.params}
+    assert set(SourceSettings.model_fields) <= options
+    assert SourceOptions(source="web", workspace=None, skip_events=[]).values == {"source": "web"}
 
 
 @pytest.mark.parametrize("page", ["cli", "settings"])
@@ -628,7 +628,7 @@ def test_a_sample_that_cannot_be_is_refused(run: Run) -> None:
     ran = run("sample", "--events", "0")
     assert (ran.code, ran.err) == (
         2,
-        "error: events is 0; it must be at least 1 (EventLake.InvalidSettings)\n",
+        "error: events is 0: it should be greater than or equal to 1 (EventLake.InvalidSettings)\n",
     )
 
 
@@ -662,15 +662,3 @@ def test_verify_ends_with_1_when_something_is_wrong(
     assert ("problem: orders: 1 id is missing\n" in ran.out) is bool(missing)
     quiet = run("verify", "--source", "web", "--lake", "there", "--json", "--quiet")
     assert (quiet.code, quiet.err, quiet.value["ok"]) == (code, "", not missing)
-
-
-def test_sizes_are_readable() -> None:
-    sizes = [0, 999, 1000, 1_500_000, 2_000_000_000, 3 * 10**15]
-    assert [show.format_bytes(n) for n in sizes] == [
-        "0 B",
-        "999 B",
-        "1.0 kB",
-        "1.5 MB",
-        "2.0 GB",
-        "3000.0 TB",
-    ]

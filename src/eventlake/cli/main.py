@@ -28,6 +28,8 @@ from eventlake.cli.options import (
 from eventlake.cli.progress import show_progress
 from eventlake.cli.rows import OutputFormat, decode_rows, iterate_objects, to_json
 from eventlake.cli.show_plan import print_plan
+from eventlake.model.settings import SourceSettings, validate_settings
+from eventlake.sample.spec import SampleSpec
 
 if TYPE_CHECKING:
     from eventlake.services.load import LoadResult
@@ -86,9 +88,10 @@ def sample(
     Writes gzip files of JSON lines. Equal options give identical files.
     """
     from eventlake.paths import parse_path
-    from eventlake.sample import make_sample
+    from eventlake.sample.write import make_sample
 
-    spec, folder, total = options.spec(), parse_path(out, "out"), 0
+    spec = validate_settings(SampleSpec, options.values)
+    folder, total = parse_path(out, "out"), 0
     with show_progress(quiet) as steps:
 
         def count_events(events: int) -> None:
@@ -123,7 +126,7 @@ def load(
     that were loaded before are skipped; the files themselves are not changed. The content of a
     pipe is stored in the lake's archive first.
     """
-    settings, suppressed = source.settings(), run.suppressed()
+    settings, suppressed = validate_settings(SourceSettings, source.values), run.suppressed()
     if run.dry_run:
         plan = context.obj.plan_load(paths, lake=run.lake, settings=settings)
         show.print_result(plan, run.as_json, print_plan)
@@ -180,7 +183,7 @@ def sync(context: typer.Context, source: SourceOptions, run: RunOptions) -> None
 
     Options default to the settings of the source's last load.
     """
-    changes, suppressed = source.changes(context), run.suppressed()
+    changes, suppressed = source.changes, run.suppressed()
     if run.dry_run:
         plan = context.obj.plan_sync(source.source, lake=run.lake, changes=changes)
         show.print_result(plan, run.as_json, print_plan)
@@ -307,7 +310,7 @@ def adopt(
     Paths, schemas and partitions stay as they are. The message ids of the last days are read from
     the tables, and the next sync appends to them.
     """
-    result = context.obj.adopt(source.source, lake=lake, changes=source.changes(context))
+    result = context.obj.adopt(source.source, lake=lake, changes=source.changes)
     show.print_result(result, as_json, show.adoption)
 
 

@@ -113,11 +113,6 @@ class Store:
             for piece in self._store.get(path).stream(min_chunk_size=CHUNK_BYTES):
                 yield bytes(piece)
 
-    def read_range(self, path: str, start: int, size: int) -> pa.Buffer:
-        """Read a part of an object."""
-        with self.translate_errors("read", path):
-            return pa.py_buffer(self._store.get_range(path, start=start, length=size))
-
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         """Write an object atomically."""
         with self.translate_errors("write", path):

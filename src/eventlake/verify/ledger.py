@@ -116,24 +116,15 @@ class _CommitForm(Struct):
     quarantine: _Staged | None = None
 
 
-_DEFAULTS = {
-    "naming": "segment",
-    "date_partition": "day/hour",
-    "table_prefix": "",
-    "dedup_days": 7,
-    "skip_events": (),
-}
-
-
 def _parse_commit(path: str, content: bytes) -> Commit:
-    msgspec.json.decode(content, type=_CommitForm)
+    form = msgspec.json.decode(content, type=_CommitForm)
     body = json.loads(content)
     tables = body.get("tables", ())
     added = {file["path"]: file for one in tables for file in one.get("adds", ())}
     return Commit(
         seq=int(PurePosixPath(path).stem),
         run=body["run_id"],
-        settings=_DEFAULTS | body["settings"],
+        settings=msgspec.to_builtins(form.settings) | body["settings"],
         uris=sorted(one["uri"] for one in body["inputs"]),
         counts=dict.fromkeys(COUNTS, 0) | body["counts"],
         tables={one["table"]["name"]: dict.fromkeys(COUNTS, 0) | one["counts"] for one in tables},
@@ -199,7 +190,7 @@ def find_folder(files: LakeFiles, source: str) -> str:
     for folder in files.folders(files.prefixes.ledger):
         for newest in _read_commits(files, _commit_paths(files, folder)[-1:]):
             slug = newest.settings["source"]
-            sources[folder] = newest.settings.get("source_id", slug), slug
+            sources[folder] = newest.settings["source_id"] or slug, slug
     for which in (0, 1):
         matches = [folder for folder, names in sources.items() if names[which] == source]
         if len(matches) == 1:

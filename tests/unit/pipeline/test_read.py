@@ -19,6 +19,7 @@ from eventlake.pipeline.chunks import ReadJob
 from eventlake.pipeline.id_files import ID_ROW
 from eventlake.pipeline.read import GatherJob, gather_task, plan_gather, read_task
 from eventlake.pipeline.results import ReadResult, Spill
+from eventlake.stores import Range
 from tests.unit.pipeline.jobs import read_job
 
 FILES, EVENTS, RARE = 4, 60, 9
@@ -88,7 +89,8 @@ def test_what_they_have_enough_of_they_read_themselves(job: ReadJob) -> None:
 def test_a_chunk_tells_what_it_takes_in_memory(job: ReadJob, compression: str | None) -> None:
     alone = replace(job, groups=(range(FILES),), compression=compression)
     (common,) = (one for one in run(alone)[0][0].chunks if one.table == "common")
-    batch = pa.ipc.open_stream(job.store.read_range(*common.range)).read_next_batch()
+    (content,) = job.store.read_ranges([common.range])
+    batch = pa.ipc.open_stream(content).read_next_batch()
     assert batch.nbytes <= common.memory <= 2 * batch.nbytes
 
 
@@ -123,7 +125,8 @@ def test_the_ids_of_all_events_are_told_with_their_places(job: ReadJob) -> None:
     places = []
     for result in gathered:
         for part in result.ids:
-            data = job.store.read_range(part.object, part.offset, part.rows * ID_ROW.itemsize)
+            place = Range(part.object, part.offset, part.rows * ID_ROW.itemsize)
+            (data,) = job.store.read_ranges([place])
             places += np.frombuffer(data, ID_ROW)["place"].tolist()
     assert len(set(places)) == len(places) == FILES * EVENTS - 1
 
