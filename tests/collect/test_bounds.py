@@ -64,7 +64,7 @@ def test_a_header_without_end_is_refused(
     before = rss(server)
     assert status(ask(server, start, *[piece] * 100)) == answer
     assert growth_mb(server, before) < 8
-    assert httpx.get(f"{server.url}/health", timeout=1).status_code == 200
+    assert httpx.get(f"{server.url}/health", timeout=10).status_code == 200
 
 
 @pytest.mark.parametrize("size", [60_000, 65_000])
@@ -97,7 +97,7 @@ def test_many_incomplete_headers_are_bounded_together(server: Server) -> None:
         assert server.post("/v1/track", event(4)).status_code == 200
         assert growth_mb(server, before) < 40
         # The oldest are closed, the youngest are left alone.
-        assert is_closed(clients[0], 1)
+        assert is_closed(clients[0], 10)
         assert not is_closed(clients[-1], 0.1)
 
 
