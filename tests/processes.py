@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds that any process may take; it is killed then and the test fails."""
 # A JVM that lives for seconds is not worth optimising: it starts in half the time.
 SHORT_LIVED = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
