@@ -25,7 +25,7 @@ from eventlake.sample.spec import SampleSpec
 from eventlake.sample.write import make_sample
 from eventlake.services.load import LoadResult
 from eventlake.services.read import open_lake
-from tests.aws.copies import copied
+from tests.aws.copies import copied, copy_objects
 from tests.processes import Ran, finish, start
 
 SOURCE = "web"
@@ -219,9 +219,12 @@ def _read_folder(lake: Path, problems: tuple[str, ...]) -> LakeContents:
 
 def read_commits(lake: Place) -> list[Any]:
     """The commits of the source, as JSON."""
-    with on_disk(lake) as folder:
-        ledger = folder / "segment-data/ledger" / SOURCE
-        return [json.loads(path.read_bytes()) for path in sorted(ledger.glob("*.json"))]
+    if not isinstance(lake, Path):
+        with TemporaryDirectory(prefix="copy-") as folder:
+            copy_objects(lake, Path(folder), f"segment-data/ledger/{SOURCE}/0")
+            return read_commits(Path(folder))
+    ledger = lake / "segment-data/ledger" / SOURCE
+    return [json.loads(path.read_bytes()) for path in sorted(ledger.glob("*.json"))]
 
 
 def strays(lake: Place) -> list[str]:

@@ -7,7 +7,7 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ import pytest
 from eventlake.services.read import open_lake
 from tests import lakes, processes
 from tests.aws.emr import Steps, make_cluster, wait_for_step, write_settings
-from tests.aws.moto import Aws, free_port
+from tests.aws.moto import Aws
 from tests.aws.proxy import Proxy
-from tests.e2e.test_cluster import daemon, wait_for_text
+from tests.e2e.test_cluster import cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
@@ -34,7 +34,7 @@ class Machine:
 
     aws: Aws
     folder: Path
-    master: str
+    master: str = ""
 
     @property
     def environ(self) -> dict[str, str]:
@@ -98,25 +98,12 @@ def machine(aws: Aws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     """A cluster of one worker with two cores, whose executors find AWS where the driver does."""
     folder = tmp_path / "cluster"
     (folder / "driver").mkdir(parents=True)
-    port, log = str(free_port()), folder / "master.log"
-    found = Machine(aws, folder / "driver", f"spark://127.0.0.1:{port}")
+    found = Machine(aws, folder / "driver")
     for name in ("VIRTUAL_ENV", "PYTHONPATH", "PYSPARK_PYTHON"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", found.environ["PATH"])
-    loopback = ("--host", "127.0.0.1", "--webui-port", "0")
-    running = [daemon(log, "master.Master", *loopback, "--port", port)]
-    try:
-        size = ("--cores", "2", "--memory", "2g")
-        running.append(
-            daemon(folder / "worker.log", "worker.Worker", *loopback, *size, found.master)
-        )
-        wait_for_text(log, "Registering worker")
-        yield found
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
-            processes.end_session(process.pid, grace=5.0)
+    with cluster(folder, 1, "--cores", "2", "--memory", "2g") as address:
+        yield replace(found, master=address)
 
 
 def settings_file(aws: Aws, folder: Path, **more: object) -> Path:

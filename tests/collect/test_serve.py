@@ -11,7 +11,7 @@ import httpx
 from tests.collect.servers import KEY, archived, event, rejected, serving, spooled
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 8.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until

@@ -1,10 +1,9 @@
 """A real standalone cluster: one master, two workers, the same tables."""
 
 import os
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
@@ -16,13 +15,6 @@ from tests.pipeline.test_order import archive, check_same, load_each
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
 HOME = Path(pyspark.__file__).parent
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def daemon(log: Path, name: str, *arguments: str) -> "subprocess.Popen[bytes]":
@@ -46,32 +38,33 @@ def daemon(log: Path, name: str, *arguments: str) -> "subprocess.Popen[bytes]":
         )
 
 
-def wait_for_text(log: Path, text: str, times: int = 1) -> None:
-    until = time.monotonic() + 60
-    while not log.exists() or log.read_text(errors="replace").count(text) < times:
-        assert time.monotonic() < until, f"{log} never said {text!r}"
-        time.sleep(0.1)
-
-
-@pytest.fixture(scope="module")
-def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("cluster")
-    port, log = str(free_port()), folder / "master.log"
-    address = f"spark://127.0.0.1:{port}"
-    loopback = ("--host", "127.0.0.1", "--webui-port", "0")
-    running = [daemon(log, "master.Master", *loopback, "--port", port)]
+@contextmanager
+def cluster(folder: Path, workers: int, *size: str) -> Iterator[str]:
+    """The address of a master with some workers, while they run."""
+    log, loopback = folder / "master.log", ("--host", "127.0.0.1", "--webui-port", "0")
+    running = [daemon(log, "master.Master", *loopback, "--port", "0")]
     try:
-        for number in (1, 2):
-            size = ("--cores", "1", "--memory", "1g")
-            worker = folder / f"worker-{number}.log"
-            running.append(daemon(worker, "worker.Worker", *loopback, *size, address))
-        wait_for_text(log, "Registering worker", times=2)
+        address = processes.wait_for_line(
+            log, r"Starting Spark master at (spark://\S+)", running[0]
+        )
+        logs = [folder / f"worker-{number}.log" for number in range(workers)]
+        running += [daemon(one, "worker.Worker", *loopback, *size, address) for one in logs]
+        for one, worker in zip(logs, running[1:], strict=True):
+            processes.wait_for_line(one, "(Successfully registered)", worker)
         yield address
     finally:
         for process in running:
             process.kill()
             process.wait()
             processes.end_session(process.pid, grace=5.0)
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with cluster(
+        tmp_path_factory.mktemp("cluster"), 2, "--cores", "1", "--memory", "1g"
+    ) as address:
+        yield address
 
 
 def test_a_cluster_makes_the_same_tables(

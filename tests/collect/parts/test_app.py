@@ -286,6 +286,15 @@ def test_a_gzip_body_is_decompressed() -> None:
         ("request_too_large", b" " * (MAX_BODY_BYTES + 1), {}),
         ("not_json", b"{", {}),
     ],
+    ids=[
+        "plain text",
+        "truncated gzip",
+        "two gzip members",
+        "unknown encoding",
+        "large after gzip",
+        "large",
+        "not JSON",
+    ],
 )
 def test_an_unreadable_body_is_400(code: str, body: bytes, headers: Any) -> None:
     answer = post(make_harness(), "/v1/batch", body, **headers)
