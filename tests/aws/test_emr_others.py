@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eventlake.runners.serverless import EmrServerlessRunner
 
 import eventlake.services.load
 from eventlake.errors import InsufficientPermissions, Internal, InvalidSettings
 from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.runners import package
 from eventlake.runners.emr import EmrRunner
+from eventlake.runners.emr_serverless import EmrServerlessRunner
 from eventlake.services.load import LoadResult
 from tests import lakes, processes
 from tests.aws.answers import Answer, refusal
