@@ -66,9 +66,10 @@ class Frame:
     def mapInArrow(self, body: Any, schema: str) -> "Frame":  # noqa: N802 - Spark's own name
         return Frame(self.count, body)
 
-    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's own name
+    def collect(self) -> list[tuple[int, bytes]]:
         numbers = (pa.record_batch([pa.array([n])], ["id"]) for n in range(self.count))
-        return pa.Table.from_batches(list(self.body(numbers)))
+        columns = pa.Table.from_batches(list(self.body(numbers))).columns
+        return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
 def load(

@@ -58,14 +58,14 @@ def job_runner(
     if settings.emr_serverless_application_id:
         return _on_serverless(settings, store)
     if settings.emr_cluster_id:
-        check_cluster(access(settings), settings.emr_cluster_id)
+        check_cluster(access(settings), settings)
         return _on_cluster(settings, store)
     return None
 
 
 def cluster_checks(settings: AwsSettings) -> Iterator[tuple[str, Callable[[], str]]]:
     if settings.emr_cluster_id:
-        yield from try_cluster(access(settings), settings.emr_cluster_id)
+        yield from try_cluster(access(settings), settings)
 
 
 @contextmanager

@@ -11,7 +11,8 @@ from botocore.exceptions import ClientError
 from eventlake.aws import Access, aws_errors, error_code
 from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.model.job import JobState, Phase
-from eventlake.model.lake import AwsSettings
+from eventlake.model.lake import RELEASE, AwsSettings
+from eventlake.runners.entrypoint import platform_tag
 from eventlake.runners.package import Code
 from eventlake.runners.spark_submit import conf_arguments, job_arguments, spark_conf
 from eventlake.stores import Store
@@ -26,6 +27,12 @@ PHASES: Mapping[str, Phase] = {
 }
 """A step in any other state has failed or was cancelled."""
 ADD_STEPS = "AddJobFlowSteps"
+PYTHONS: Mapping[str, tuple[str, ...]] = {
+    "emr-7.": ("3.11",),
+    "emr-spark-8.0.": ("3.11", "3.12", "3.13"),
+    "emr-spark-8.1.": ("3.11", "3.13"),
+}
+"""The Pythons that EventLake can run on, by the beginning of the release label."""
 INVALID_REQUEST = frozenset(("InvalidRequestException", "ValidationException"))
 
 
@@ -124,9 +131,11 @@ def describe_cluster(access: Access, cluster_id: str) -> Any:
         return access.client("emr").describe_cluster(ClusterId=cluster_id)["Cluster"]
 
 
-def check_cluster(access: Access, cluster_id: str) -> None:
-    """Raise InvalidSettings if a cluster does not exist or is terminated."""
-    status = describe_cluster(access, cluster_id)["Status"]
+def check_cluster(access: Access, settings: AwsSettings) -> None:
+    """Raise InvalidSettings if the cluster does not exist, is terminated or cannot run jobs."""
+    cluster_id = settings.emr_cluster_id
+    cluster = describe_cluster(access, cluster_id)
+    status = cluster["Status"]
     if status["State"] in TERMINATED:
         reason = status.get("StateChangeReason", {}).get("Message") or ""
         raise InvalidSettings(
@@ -134,17 +143,39 @@ def check_cluster(access: Access, cluster_id: str) -> None:
             f"{f' ({reason})' if reason else ''}: set a running one, or "
             "remove the setting to run here"
         )
+    label = str(cluster.get("ReleaseLabel") or "")
+    check_release(label, settings.emr_python, f"emr_cluster_id is {cluster_id!r}: its release")
 
 
-def try_cluster(access: Access, cluster_id: str) -> Iterator[tuple[str, Callable[[], str]]]:
+def check_release(label: str, python: str, subject: str) -> None:
+    """Raise InvalidSettings if a release cannot run jobs packed by this Python.
+
+    Messages begin with `subject`. Releases that are not in PYTHONS are left to entrypoint.py.
+    """
+    if not re.match(RELEASE, label):
+        raise InvalidSettings(
+            f"{subject} is {label!r}, and EventLake needs emr-7.1.0 or later: Spark 3.5 or 4, and "
+            "Python 3.11"
+        )
+    version = platform_tag().partition("-")[0]
+    known = next((found for start, found in PYTHONS.items() if label.startswith(start)), ())
+    if known and version not in known and not python:
+        raise InvalidSettings(
+            f"{subject} {label} has Python {' and '.join(known)}, and this is Python {version}: "
+            f"run EventLake with Python {known[0]}, or install Python {version} on the cluster "
+            "and set emr_python"
+        )
+
+
+def try_cluster(access: Access, settings: AwsSettings) -> Iterator[tuple[str, Callable[[], str]]]:
     """Yield the name of each EMR call of a run, and a function that tries it with an empty step.
 
     The functions return a text to show, and each needs the one before.
     """
-    emr, steps = access.client("emr"), list[str]()
+    emr, steps, cluster_id = access.client("emr"), list[str](), settings.emr_cluster_id
 
     def describe() -> str:
-        check_cluster(access, cluster_id)
+        check_cluster(access, settings)
         return f"{cluster_id} accepts steps"
 
     def submit() -> str:
@@ -181,10 +212,11 @@ TEMPORARY_SETTINGS = ("emr_service_role", "emr_instance_profile", "emr_subnet_id
 
 
 def check_temporary(settings: AwsSettings) -> None:
-    """Raise InvalidSettings if a setting of temporary clusters is missing."""
+    """Raise InvalidSettings if a setting of temporary clusters is missing or does not fit."""
     missing = [name for name in TEMPORARY_SETTINGS if not getattr(settings, name)]
     if missing:
         raise InvalidSettings(f"a temporary cluster needs the settings {', '.join(missing)}")
+    check_release(settings.emr_release_label, settings.emr_python, "emr_release_label")
 
 
 @contextmanager
