@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 
 from eventlake.kernels.cast import ARROW_BY_TYPE
 from eventlake.kernels.times import parse_times
-from eventlake.model.layout import REPORTS
+from eventlake.model.layout import REPORTS, SYNC_REPORTS, report_path
 from eventlake.model.report import COLUMNS, PARTITIONS, Line
 from eventlake.model.types import Type, timestamp_like
 from eventlake.stores import Store
 from eventlake.stores.damage import RESTORE, damaged
 
-_PATH = re.compile(rf"{REPORTS}/day=([^/]+)/source=([^/]+)/run_id=[^/]+/report\.json")
+_PATH = re.compile(rf"{REPORTS}/day=([^/]+)/source=([^/]+)/run_id=([^/]+)/report\.json")
 _KINDS: dict[Type, tuple[type, ...]] = {
     Type.BIGINT: (int,),
     Type.BOOLEAN: (bool,),
@@ -26,6 +26,29 @@ _KINDS: dict[Type, tuple[type, ...]] = {
     Type.TIMESTAMP: (str,),
 }
 """The Python types of a report's JSON values."""
+
+
+def write_report(store: Store, folder: str, run_id: str, lines: bytes) -> str:
+    """Write a run's report, and before it the copy for the table; return the report's path."""
+    path = report_path(folder, run_id)
+    store.write(_copy_path(path), lines)
+    store.write(path, lines)
+    return path
+
+
+def restore_copies(store: Store, folder: str) -> list[str]:
+    """Write the copies that a source's reports lack; return the days that have reports."""
+    copies = {one.path for one in store.objects(SYNC_REPORTS)}
+    matches = [_PATH.fullmatch(one.path) for one in store.objects(REPORTS)]
+    own = [match for match in matches if match and match[2] == folder]
+    for path in (match[0] for match in own):
+        if _copy_path(path) not in copies:
+            store.write(_copy_path(path), store.read(path))
+    return sorted({match[1] for match in own})
+
+
+def _copy_path(path: str) -> str:
+    return _PATH.sub(rf"{SYNC_REPORTS}/day=\1/source=\2/\3.json", path)
 
 
 def read_reports(store: Store, folder: str) -> list[Line]:
@@ -86,6 +109,11 @@ def _table(lines: list[Line]) -> pa.Table:
         if kind is Type.TIMESTAMP:
             columns[name] = parse_times(pa.array(values, pa.string()), timestamp_like)
         else:
-            texts = [json.dumps(v) if isinstance(v, list) else v for v in values]
+            texts = [_compact(v) if isinstance(v, list) else v for v in values]
             columns[name] = pa.array(texts, ARROW_BY_TYPE[kind])
     return pa.table(columns)
+
+
+def _compact(value: list[Any]) -> str:
+    """A list as the text that Trino and Athena return for it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from functools import partial
 
+from eventlake import reports
 from eventlake.errors import EventLakeError
 from eventlake.lake import Lake
 from eventlake.ledger import Ledger, remove_stage
 from eventlake.model import report
 from eventlake.model.commit import Commit, TableChange, TableCommit, Transaction
-from eventlake.model.layout import report_path, table_path
+from eventlake.model.layout import table_path
 from eventlake.model.report import Problems, now, report_lines, to_lines
 from eventlake.pipeline.parallel import TableWork, run_per_table
 from eventlake.pipeline.register import register
@@ -79,9 +80,9 @@ def _table_change(commit: Commit, table: TableCommit, removed: frozenset[str]) -
 def write_report(lake: Lake, commit: Commit, problems: Problems, progress: Progress) -> str:
     """Write the report and return its path, or "" with an entry in `problems`."""
     progress.step("report", 0, 1, 0)
-    path = report_path(commit.settings.folder, commit.run_id)
+    lines = to_lines(report_lines(commit, now(), problems, lake.facts))
     try:
-        lake.store.write(path, to_lines(report_lines(commit, now(), problems, lake.facts)))
+        path = reports.write_report(lake.store, commit.settings.folder, commit.run_id, lines)
     except EventLakeError as problem:
         problems.setdefault(report.TABLE, (str(problem), problem.code))
         path = ""

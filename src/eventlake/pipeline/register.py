@@ -11,7 +11,7 @@ from eventlake.ledger.files import LiveFile
 from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.commit import Commit, TableCommit
-from eventlake.model.layout import REPORTS, run_day, table_path
+from eventlake.model.layout import SYNC_REPORTS, run_day, table_path
 from eventlake.model.naming import catalog_name
 from eventlake.model.report import Problems
 from eventlake.model.schema import Column, TableSchema
@@ -130,7 +130,7 @@ def reports_table(settings: SourceSettings, *days: str) -> CatalogTable:
         database=report.DATABASE,
         name=report.TABLE,
         source=settings.folder,
-        location=REPORTS,
+        location=SYNC_REPORTS,
         columns=tuple(Column(name=name, type=kind) for name, kind in report.COLUMNS.items()),
         partition_columns=report.PARTITIONS,
         partitions=tuple({"source_id": settings.source_id, "day": day} for day in days),

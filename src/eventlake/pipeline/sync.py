@@ -43,6 +43,7 @@ from eventlake.pipeline.read import GatherJob, gather_task, plan_gather, read_ta
 from eventlake.pipeline.tasks import Watch, Work, run_tasks
 from eventlake.pipeline.write import WriteJob, WriteResult, plan_tasks, plan_units, write_task
 from eventlake.ports import Progress, SparkProvider
+from eventlake.reports import write_report
 from eventlake.stores import Object
 
 EVENT_BYTES = 130
@@ -153,8 +154,8 @@ def fail_run(run: Run, problem: BaseException) -> None:
         code = problem.code if isinstance(problem, EventLakeError) else Internal.code
         reason = str(problem) or type(problem).__name__
         lines = failure_lines(run.plan.run_id, run.plan.settings, reason, code, run.lake.facts)
-        path = layout.report_path(run.plan.settings.folder, run.plan.run_id)
-        run.lake.store.write(path, to_lines(lines))
+        folder = run.plan.settings.folder
+        write_report(run.lake.store, folder, run.plan.run_id, to_lines(lines))
 
 
 def read(run: Run) -> list[ReadResult]:

@@ -10,12 +10,13 @@ from eventlake.lakes import open_parts
 from eventlake.ledger import Ledger, State, list_source_folders
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.lake import LakeSettings
-from eventlake.model.layout import DATA, REPORTS
+from eventlake.model.layout import DATA
 from eventlake.model.settings import SourceSettings
 from eventlake.model.values import FrozenModel
 from eventlake.pipeline.plan import recover
 from eventlake.pipeline.register import PartitionHistory, catalog_table, reports_table
 from eventlake.ports import NoProgress
+from eventlake.reports import restore_copies
 
 
 class RepairResult(FrozenModel):
@@ -127,11 +128,8 @@ def _drop_unknown(lake: Lake, ledger: Ledger, state: State, problems: list[str])
 
 def _register_reports(lake: Lake, settings: SourceSettings, problems: list[str]) -> None:
     """Register all partitions of the source's reports; errors are added to `problems`."""
-    objects = lake.store.objects(REPORTS)
-    paths = [one.path for one in objects if f"/source={settings.folder}/" in one.path]
-    days = sorted({path.removeprefix(f"{REPORTS}/day=")[:10] for path in paths})
-    table = reports_table(settings, *days)
     try:
+        table = reports_table(settings, *restore_copies(lake.store, settings.folder))
         lake.catalog.database(table.database)
         lake.catalog.create(table)
     except EventLakeError as problem:
