@@ -4,6 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 BENCH_STAMP := $(VENV)/.ready-bench
+# Tests wait for other processes a third of their time, so that three keep two cores busy.
+WORKERS ?= 3
+# The tests of one file share servers and lakes, so one worker runs them; tests/unit comes last,
+# whose files are short, so that the workers end together.
+PARALLEL = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 # The first of these that is new enough makes the environment.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -37,13 +42,15 @@ demo: setup java  ## land a sample in ./demo-lake, show the tables, run a query
 	$(BIN)/eventlake query "select day, hr, count(*) as orders, sum(total) as revenue from web.order_completed group by all order by all" --lake demo-lake
 
 test: setup java  ## every test, exactly as CI
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
 
 unit: setup  ## rules and kernels only: no Spark, seconds
 	$(BIN)/python -m pytest tests/unit --numprocesses auto
 
-abuse: setup java  ## hostile clients and files, for a minute each; EVENTLAKE_ABUSE_SECONDS for longer
-	EVENTLAKE_ABUSE_SECONDS=$${EVENTLAKE_ABUSE_SECONDS:-60} $(BIN)/python -m pytest tests/abuse
+abuse: setup  ## hostile clients and files at random, a minute each; EVENTLAKE_ABUSE_SECONDS for longer
+	EVENTLAKE_ABUSE_SECONDS=$${EVENTLAKE_ABUSE_SECONDS:-60} \
+	EVENTLAKE_ABUSE_SEED=$${EVENTLAKE_ABUSE_SEED:-$$(date +%s)} \
+	$(BIN)/python -m pytest tests/abuse tests/collect/test_fuzz.py
 
 lint: setup  ## ruff, mypy --strict, the import contracts
 	$(BIN)/ruff check .

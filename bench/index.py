@@ -11,8 +11,8 @@ from eventlake.kernels.dedupe import DAY_MICROS, Ids
 from eventlake.lakes import open_store
 from eventlake.ledger import Ledger, State
 from eventlake.model.commit import Commit, Counts, IdFile
-from eventlake.model.layout import ids_path
-from eventlake.pipeline.dedupe import write_ids
+from eventlake.model.layout import DEFAULT_LAYOUT
+from eventlake.pipeline.id_files import write_ids
 from eventlake.stores import Store
 
 PER_FILE = 1_000_000
@@ -26,7 +26,7 @@ def grow(lake: Path, source: str, ids: int) -> None:
     The ids are random, so no event is a duplicate of one; a load cannot know and has to look.
     """
     store = open_store(lake, make=False)
-    ledger = Ledger(store, source)
+    ledger = Ledger(store, DEFAULT_LAYOUT, source)
     state = ledger.read_state()
     if state.settings is None:
         raise ValueError(f"source is {source!r}; it must have been loaded into the lake before")
@@ -55,7 +55,7 @@ def _write(
     edges = np.linspace(*span, -(-ids // PER_FILE) + 1).astype(np.int64)
     for number, (begin, end) in enumerate(pairwise(edges)):
         file = _random_ids(rng, min(PER_FILE, ids - number * PER_FILE), int(begin), int(end))
-        path = ids_path(folder, run_id, number)
+        path = DEFAULT_LAYOUT.ids_path(folder, run_id, number)
         write_ids(store, path, file)
         first, last = int(file.received.min()), int(file.received.max())
         yield IdFile(path=path, rows=len(file.high), first=first, last=last)

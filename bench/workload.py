@@ -11,7 +11,8 @@ from pathlib import Path
 
 from bench.folders import DATA
 from eventlake import sample
-from eventlake.sample import SampleSpec, make_sample
+from eventlake.sample.spec import SampleSpec
+from eventlake.sample.write import make_sample
 
 HOURS = 3
 DUPLICATES = 0.01

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import pyspark
 
 from tests import processes
-from tests.aws.moto import free_port
 
 SPARK = Path(pyspark.__file__).parent
 """The home of the installed Spark."""
@@ -24,16 +22,17 @@ def standalone(
 
     `folder` gets their logs, and below `work` the folders of executors.
     """
-    port, log = str(free_port()), folder / "master.log"
-    address = f"spark://127.0.0.1:{port}"
-    loopback = ("--host", "127.0.0.1", "--webui-port", "0")
-    running = [_start(home, log, "master.Master", *loopback, "--port", port)]
+    log, loopback = folder / "master.log", ("--host", "127.0.0.1", "--webui-port", "0")
+    running = [_start(home, log, "master.Master", *loopback, "--port", "0")]
     try:
+        address = processes.wait_for_line(
+            log, r"Starting Spark master at (spark://\S+)", running[0]
+        )
         size = ("--cores", str(cores), "--memory", memory)
-        for number in range(workers):
-            worker = folder / f"worker-{number}.log"
-            running.append(_start(home, worker, "worker.Worker", *loopback, *size, address))
-        _wait_for_text(log, "Registering worker", times=workers)
+        logs = [folder / f"worker-{number}.log" for number in range(workers)]
+        running += [_start(home, one, "worker.Worker", *loopback, *size, address) for one in logs]
+        for one, worker in zip(logs, running[1:], strict=True):
+            processes.wait_for_line(one, "(Successfully registered)", worker)
         yield address
     finally:
         for process in running:
@@ -61,10 +60,3 @@ def _start(home: Path, log: Path, name: str, *arguments: str) -> "subprocess.Pop
             stderr=out,
             start_new_session=True,
         )
-
-
-def _wait_for_text(log: Path, text: str, times: int) -> None:
-    until = time.monotonic() + 60
-    while not log.exists() or log.read_text(errors="replace").count(text) < times:
-        assert time.monotonic() < until, f"{log} never said {text!r}"
-        time.sleep(0.1)

@@ -16,7 +16,7 @@ from eventlake.kernels.route import LINE_BITS, EventBuffer, Router, Rules, split
 from eventlake.model.naming import RESCUED
 from eventlake.model.schema import TableSchema, budget_used, new_table
 from eventlake.model.settings import SourceSettings
-from eventlake.pipeline.evolve import evolve, with_rescued
+from eventlake.pipeline.evolve import evolve
 
 
 @dataclass
@@ -109,7 +109,7 @@ class KernelLake:
             if table not in self.schemas and not rows.table.num_rows:
                 continue
             self.rescued += rows.rescued
-            growth = with_rescued(growth) if rows.rescued else growth
+            growth = growth.with_rescued() if rows.rescued else growth
             assert (RESCUED in rows.table.column_names) == (RESCUED in growth.schema.types)
             assert rows.table.column_names == [column.name for column in growth.schema.columns]
             self.schemas[table] = growth.schema

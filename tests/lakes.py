@@ -4,27 +4,28 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import eventlake.cli.main
 import eventlake.services.load
-from eventlake.model.lake import AwsSettings
+from eventlake.cli.main import main
+from eventlake.lake import Lake
+from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.model.settings import SourceSettings
-from eventlake.ports import NoProgress, Progress
+from eventlake.ports import NoProgress, Progress, SparkProvider
 from eventlake.runners.local import LocalSpark
-from eventlake.sample import SampleSpec, make_sample
+from eventlake.sample.spec import SampleSpec
+from eventlake.sample.write import make_sample
 from eventlake.services.load import LoadResult
 from eventlake.services.read import open_lake
-from tests.aws.copies import copied
+from tests.aws.copies import copied, copy_objects
 from tests.processes import Ran, finish, start
 
 SOURCE = "web"
@@ -44,16 +45,18 @@ SparkRunner = LocalSpark
 class InlineRunner:
     """Runs tasks one after the other in this process, without a JVM."""
 
-    parallelism = 2
-
-    def __init__(self, master: str = "") -> None:
-        """The master is ignored."""
+    def __init__(self, master: str = "", settings: object = None, parallelism: int = 2) -> None:
+        """The master and the settings are ignored."""
+        self.parallelism = parallelism
 
     def session(self) -> "InlineRunner":
         return self
 
     def range(self, start: int, end: int, step: int, partitions: int) -> "Frame":
         return Frame(end)
+
+    def stop(self) -> None:
+        """Nothing goes on after an exception."""
 
 
 @dataclass
@@ -74,18 +77,42 @@ class Frame:
 
 def load(
     paths: Sequence[str | Path],
-    lake: Place,
+    lake: Place | Lake,
     progress: Progress | None = None,
     *,
-    runner: type = InlineRunner,
+    runner: Callable[[str], SparkProvider] = InlineRunner,
     settings: SourceSettings = SETTINGS,
     master: str = "local[2]",
     **options: Any,
 ) -> LoadResult:
     """Run `services.load.load`, by default without Spark."""
     return eventlake.services.load.load(
-        paths, lake=lake, settings=settings, progress=progress, spark=runner(master), **options
+        paths, lake=lake, settings=settings, progress=progress, where=runner(master), **options
     )
+
+
+def sync(lake: Place, source: str = SOURCE, **options: Any) -> LoadResult:
+    """Run `services.load.sync` without Spark."""
+    return eventlake.services.load.sync(source, lake=lake, where=InlineRunner(), **options)
+
+
+@dataclass(frozen=True)
+class ApiWithoutSpark:
+    """The Python API, with loads and syncs that run without Spark and report to `progress`."""
+
+    progress: Progress | None = None
+
+    def load(self, *given: Any, **options: Any) -> LoadResult:
+        return eventlake.services.load.load(*given, **{**options, **self._changes()})
+
+    def sync(self, *given: Any, **options: Any) -> LoadResult:
+        return eventlake.services.load.sync(*given, **{**options, **self._changes()})
+
+    def _changes(self) -> dict[str, Any]:
+        return {"where": InlineRunner(), **({"progress": self.progress} if self.progress else {})}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(eventlake, name)
 
 
 @dataclass
@@ -113,21 +140,13 @@ def command_without_spark(
 
 
 def _command(arguments: list[str], output: Path, progress: Progress | None) -> None:
-    main = eventlake.cli.main
-
-    @contextmanager
-    def listening(quiet: bool) -> Iterator[Progress]:
-        yield progress or NoProgress()
-
     with (
-        patch.object(main, "show_progress", listening),
-        patch.object(eventlake.services.load, "LocalSpark", InlineRunner),
         output.with_suffix(".out").open("w") as out,
         output.with_suffix(".err").open("w") as err,
-        patch("sys.stdout", out),
-        patch("sys.stderr", err),
+        redirect_stdout(out),
+        redirect_stderr(err),
     ):
-        code = main.main(arguments)
+        code = main(arguments, ApiWithoutSpark(progress or NoProgress()))
     sys.exit(code)
 
 
@@ -201,9 +220,12 @@ def _read_folder(lake: Path, problems: tuple[str, ...]) -> LakeContents:
 
 def read_commits(lake: Place) -> list[Any]:
     """The commits of the source, as JSON."""
-    with on_disk(lake) as folder:
-        ledger = folder / "segment-data/ledger" / SOURCE
-        return [json.loads(path.read_bytes()) for path in sorted(ledger.glob("*.json"))]
+    if not isinstance(lake, Path):
+        with TemporaryDirectory(prefix="copy-") as folder:
+            copy_objects(lake, Path(folder), f"segment-data/ledger/{SOURCE}/0")
+            return read_commits(Path(folder))
+    ledger = lake / "segment-data/ledger" / SOURCE
+    return [json.loads(path.read_bytes()) for path in sorted(ledger.glob("*.json"))]
 
 
 def strays(lake: Place) -> list[str]:
@@ -228,6 +250,7 @@ def _paths(commit: Any) -> Iterator[str]:
     for table in commit.get("tables", ()):
         yield from (file["path"] for file in table.get("adds", ()))
     yield from (file["path"] for file in commit.get("ids", ()))
+    yield from (merge["file"]["path"] for merge in commit.get("merges", ()))
     if quarantine := commit.get("quarantine"):
         yield quarantine["path"]
 
@@ -304,8 +327,13 @@ def _failure(path: Path) -> str:
 
 
 def _ids(lake: Path, commits: list[Any]) -> Counter[Any]:
+    """The ids of the live index files: those that a merged file replaced may be deleted."""
     ids: Counter[Any] = Counter()
-    for file in (file for commit in commits for file in commit.get("ids", ())):
+    merges = [merge for commit in commits for merge in commit.get("merges", ())]
+    files = [file for commit in commits for file in commit.get("ids", ())]
+    files += [merge["file"] for merge in merges]
+    replaced = {path for merge in merges for path in merge["replaces"]}
+    for file in (file for file in files if file["path"] not in replaced):
         rows = pq.read_table(lake / file["path"], partitioning=None).to_pylist()
         assert len(rows) == file["rows"]
         ids.update(tuple(row.values()) for row in rows)

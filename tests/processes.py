@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 
 import psutil
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds that any process may take; it is killed then and the test fails."""
 # A JVM that lives for seconds is not worth optimising: it starts in half the time.
 SHORT_LIVED = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
@@ -154,6 +155,16 @@ def wait_for(path: Path) -> None:
     while not path.exists():
         assert time.monotonic() < until, f"{path.name} never came"
         time.sleep(0.01)
+
+
+def wait_for_line(log: Path, pattern: str, writer: "subprocess.Popen[bytes]") -> str:
+    """Wait until a process has written a text to its log; return the first group of the match."""
+    until = time.monotonic() + PATIENCE / 2
+    while not (found := re.search(pattern, log.read_text(errors="replace"))):
+        alive = writer.poll() is None and time.monotonic() < until
+        assert alive, f"{pattern!r} is not in the log: {log.read_text(errors='replace')[-4000:]}"
+        time.sleep(0.05)
+    return found[1]
 
 
 @contextmanager

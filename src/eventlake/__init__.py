@@ -5,7 +5,7 @@ import eventlake
 eventlake.load(["raw/"], lake="./lake", settings=eventlake.source_settings(source="web"))
 eventlake.sync("web", lake="./lake")  # what `eventlake serve` has archived since
 eventlake.open_lake("./lake").query("select count(*) from web.order_completed")
-eventlake.check("aws.toml")  # a lake is a folder, s3://bucket, or a file of settings
+eventlake.check("lake.toml")  # a lake is a folder, an address, or a file of settings
 """
 
 from importlib import import_module
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from eventlake.model.settings import SourceSettings, source_settings
     from eventlake.services.adopt import adopt
     from eventlake.services.check import check
-    from eventlake.services.load import LoadResult, load, sync
+    from eventlake.services.load import LoadResult, load, plan_load, plan_sync, sync
     from eventlake.services.read import Lake, open_lake
     from eventlake.services.repair import repair
 
@@ -29,6 +29,8 @@ __all__ = [
     "check",
     "load",
     "open_lake",
+    "plan_load",
+    "plan_sync",
     "repair",
     "source_settings",
     "sync",

@@ -10,7 +10,7 @@ from typing import Any
 
 import boto3
 import botocore.session
-from botocore import credentials
+from botocore import credentials, xform_name
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
@@ -19,7 +19,6 @@ from botocore.exceptions import (
     PartialCredentialsError,
     ProfileNotFound,
 )
-from obstore.auth.boto3 import Boto3CredentialProvider
 
 from eventlake.errors import (
     EventLakeError,
@@ -30,15 +29,22 @@ from eventlake.errors import (
     Unavailable,
 )
 
+__all__ = [
+    "DENIED",
+    "MIN_VALIDITY",
+    "NOT_ACCEPTED",
+    "Access",
+    "ClientError",
+    "assume_role",
+    "aws_errors",
+    "error_code",
+    "xform_name",
+]
+
 SESSION_NAME = "eventlake"
 MIN_VALIDITY = timedelta(minutes=10)
 """Credentials are refreshed when they expire within ten minutes."""
-RETRIES = Config(
-    retries={"mode": "standard", "max_attempts": 8},
-    connect_timeout=10,
-    read_timeout=60,
-    max_pool_connections=16,  # the number of tables that are registered at a time
-)
+DEFAULT_ATTEMPTS = 8
 
 _lock = threading.Lock()
 
@@ -52,20 +58,25 @@ class Access:
     external_id: str = ""
     profile: str = ""
     credentials_file: str = ""
+    max_attempts: int = 0
+    """How often a request is tried; 0 for the default."""
 
     def client(self, service: str) -> Any:
         """A client of a service, created once per process."""
         with _lock:
             return _client(self, service)
 
-    def credentials(self) -> Callable[[], Any]:
-        """A function that returns valid credentials; raises InvalidSettings if there are none."""
+    def session(self) -> boto3.Session:
+        """A session with the caller's credentials; raises InvalidSettings if there are none."""
         with _lock, aws_errors("find credentials"):
-            if self.role_arn:
-                return partial(_role_credential, self, _create_client(_session(self), "sts"))
             if _session(self).get_credentials() is None:
                 raise NoCredentialsError
-            return Boto3CredentialProvider(_session(self), ttl=MIN_VALIDITY)
+            return _session(self)
+
+    def role_credentials(self) -> Callable[[], Any]:
+        """A function that returns new credentials of the role."""
+        with _lock, aws_errors("find credentials"):
+            return partial(_role_credential, self, _create_client(self, _session(self), "sts"))
 
     def check(self) -> str:
         """The ARN of the caller, after the role is assumed."""
@@ -93,11 +104,17 @@ def _client(access: Access, service: str) -> Any:
     session = _session(access)
     if access.role_arn:
         session = _as_role(access, session)
-    return _create_client(session, service)
+    return _create_client(access, session, service)
 
 
-def _create_client(session: boto3.Session, service: str) -> Any:
-    client = session.client(service, config=RETRIES)
+def _create_client(access: Access, session: boto3.Session, service: str) -> Any:
+    config = Config(
+        retries={"mode": "standard", "max_attempts": access.max_attempts or DEFAULT_ATTEMPTS},
+        connect_timeout=10,
+        read_timeout=60,
+        max_pool_connections=16,  # the number of tables that are registered at a time
+    )
+    client = session.client(service, config=config)
     client.meta.events.register("before-parse", _retry_truncated)
     return client
 
@@ -121,7 +138,7 @@ class _RoleProvider(credentials.CredentialProvider):  # type: ignore[misc]
 
     def __init__(self, access: Access, session: boto3.Session) -> None:
         super().__init__()
-        self._access, self._sts = access, _create_client(session, "sts")
+        self._access, self._sts = access, _create_client(access, session, "sts")
 
     def load(self) -> Any:
         return credentials.DeferredRefreshableCredentials(

@@ -5,19 +5,19 @@ from collections.abc import Iterable
 from pydantic import ValidationError
 
 from eventlake.model.claims import Claims
-from eventlake.model.layout import SOURCES
+from eventlake.model.layout import Layout
 from eventlake.model.settings import SourceSettings
 from eventlake.stores import Store
 from eventlake.stores.damage import damaged
 
 
-def check_claims(store: Store, settings: SourceSettings) -> None:
+def check_claims(store: Store, layout: Layout, settings: SourceSettings) -> None:
     """Raise `InvalidSettings` if the folder or catalog names belong to another source."""
-    if store.exists(SOURCES):
-        _parse(store, store.read(SOURCES)).with_source(settings)
+    if store.exists(layout.sources):
+        _parse(store, layout, store.read(layout.sources)).with_source(settings)
 
 
-def claim(store: Store, settings: SourceSettings) -> None:
+def claim(store: Store, layout: Layout, settings: SourceSettings) -> None:
     """Claim the folder and catalog names of `settings` for this source, for good.
 
     Called right before a commit, so that no other source can commit under these names. Raises
@@ -25,24 +25,24 @@ def claim(store: Store, settings: SourceSettings) -> None:
     """
 
     def add(data: bytes | None) -> bytes | None:
-        before = Claims() if data is None else _parse(store, data)
+        before = Claims() if data is None else _parse(store, layout, data)
         after = before.with_source(settings)
         return after.to_json() if after != before else None
 
-    store.update(SOURCES, add)
+    store.update(layout.sources, add)
 
 
-def _parse(store: Store, data: bytes) -> Claims:
+def _parse(store: Store, layout: Layout, data: bytes) -> Claims:
     try:
         return Claims.from_json(data)
     except ValidationError as problem:
-        reason = problem.errors()[0]["msg"]
-        raise damaged(store, SOURCES, reason, "`eventlake repair` writes it again") from problem
+        reason, remedy = problem.errors()[0]["msg"], "`eventlake repair` writes it again"
+        raise damaged(store, layout.sources, reason, remedy) from problem
 
 
-def rebuild_claims(store: Store, history: Iterable[SourceSettings]) -> None:
+def rebuild_claims(store: Store, layout: Layout, history: Iterable[SourceSettings]) -> None:
     """Write the claims anew from the settings of all commits, in order within each source."""
     claims = Claims()
     for settings in history:
         claims = claims.with_source(settings)
-    store.write(SOURCES, claims.to_json())
+    store.write(layout.sources, claims.to_json())

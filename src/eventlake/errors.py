@@ -45,6 +45,12 @@ class Conflict(EventLakeError):
     code = "EventLake.Conflict"
 
 
+class Cancelled(BaseException):
+    """A run was asked to stop. Not an EventLakeError, which some code ignores or converts."""
+
+    code = Conflict.code
+
+
 class Unavailable(EventLakeError):
     """A service did not answer, even after retries."""
 

@@ -1,38 +1,52 @@
-"""A job on a cluster: runs the plan that `pipeline.submit` stored in the stage."""
+"""A job: runs the plan that `pipeline.submit` stored in the stage, on a cluster or this machine.
+
+The runner of this machine starts it as a module, with the log, master and memory of its Spark
+before the other arguments.
+"""
 
 import json
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 
-from eventlake.archive import lake_input_stores
-from eventlake.errors import Conflict, EventLakeError, InvalidSettings
+from eventlake.errors import Cancelled, Conflict, EventLakeError, InvalidSettings
 from eventlake.lake import Lake
-from eventlake.lakes import open_parts
-from eventlake.ledger import Ledger
-from eventlake.model.job import Job
-from eventlake.model.lake import lake_settings
+from eventlake.lakes import open_input_stores, open_parts, parse_settings
+from eventlake.model.job import Job, Step
 from eventlake.pipeline.finish import FinishResult
 from eventlake.pipeline.sync import Run, sync
-from eventlake.ports import Progress
+from eventlake.ports import NoProgress, Progress, SparkProvider
+from eventlake.runners.local import LocalSpark
 from eventlake.runners.spark_submit import SubmittedSpark
 from eventlake.stores import Store
 
 BEFORE_COMMIT = ("read", "dedupe", "evolve", "write", "commit")
 """The stages before which a run can still be cancelled."""
+CANCELLED = "the run was cancelled; it landed nothing: run it again"
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(
+    arguments: Sequence[str],
+    provide_spark: Callable[[Mapping[str, str]], SparkProvider] = SubmittedSpark,
+    listener: Progress | None = None,
+) -> int:
     """Run a job and return the exit status.
 
     `arguments` are the path of the job's object, then the lake's settings as `name=value`.
+    `provide_spark` gets the Spark settings of the lake; `listener` hears of each step before it
+    is logged.
     """
     path, *settings = arguments
     say(f"eventlake {version('eventlake')} from {__file__}")
     try:
-        finished = run_job(open_parts(lake_settings(dict(map(_parse_setting, settings)))), path)
-    except EventLakeError as problem:
+        lake = open_parts(parse_settings(settings))
+        progress = JobProgress(lake.store, path, listener or NoProgress())
+        finished = run_job(lake, path, provide_spark(lake.spark_settings), progress)
+    except (EventLakeError, Cancelled) as problem:
         say(f"error: {problem} ({problem.code})")
         return 1
     for table, (message, code) in finished.problems.items():
@@ -41,29 +55,25 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _parse_setting(word: str) -> tuple[str, str]:
-    name, _, value = word.partition("=")
-    return name, value
-
-
 def say(line: str) -> None:
-    """Write a line to the cluster's log."""
+    """Write a line to the job's log."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
 
-def run_job(lake: Lake, path: str) -> FinishResult:
-    """Land what a job's plan says."""
+def run_job(lake: Lake, path: str, spark: SparkProvider, progress: "JobProgress") -> FinishResult:
+    """Land what a job's plan says. From here on, SIGTERM cancels the run."""
+    signal.signal(signal.SIGTERM, progress.cancel)
     job = read_job(lake.store, path)
     run = Run(
         lake=lake,
-        ledger=Ledger(lake.store, job.plan.settings.folder),
-        runner=SubmittedSpark(),
+        ledger=lake.ledger(job.plan.settings.folder),
+        runner=spark,
         plan=job.plan,
-        progress=CancellationCheck(lake.store, path),
+        progress=progress,
         suppressed=_read_suppressed(lake.store, job),
         dead=job.dead,
-        stores=lake_input_stores(lake.store),
+        stores=open_input_stores((one.uri for one in job.plan.inputs), lake.store),
     )
     _, finished = sync(run)
     return finished
@@ -89,17 +99,35 @@ def _cancelled(path: str) -> Conflict:
 
 
 @dataclass
-class CancellationCheck(Progress):
-    """Logs the stages of a run, and raises Conflict if the run was cancelled."""
+class JobProgress(Progress):
+    """Logs each step as a line of JSON, and ends a run that was cancelled before its commit."""
 
     store: Store
     path: str
+    listener: Progress
     stage: str = ""
+    is_cancelled: bool = False
 
-    def step(self, stage: str, done: int, total: int, rows: int) -> None:  # noqa: ARG002
+    def step(self, stage: str, done: int, total: int, rows: int) -> None:
+        """Log a step; raise Conflict if the job's object is gone."""
+        self.listener.step(stage, done, total, rows)
+        say(json.dumps(Step(stage, done, total, rows)._asdict()))
         if stage == self.stage:
             return
         self.stage = stage
-        say(stage)
-        if stage in BEFORE_COMMIT and not self.store.exists(self.path):
-            raise _cancelled(self.path)
+        if stage in BEFORE_COMMIT:
+            if self.is_cancelled:  # a library has ignored the exception of `cancel`
+                raise Cancelled(CANCELLED)
+            if not self.store.exists(self.path):
+                raise _cancelled(self.path)
+
+    def cancel(self, *_: object) -> None:
+        """Handle SIGTERM: raise Cancelled, or go on if the commit may have been made."""
+        if self.stage in ("", *BEFORE_COMMIT[:-1]) and not self.is_cancelled:
+            self.is_cancelled = True
+            raise Cancelled(CANCELLED)
+
+
+if __name__ == "__main__":
+    log, master, memory, *rest = sys.argv[1:]
+    sys.exit(main(rest, partial(LocalSpark, master, memory=memory, log=Path(log))))

@@ -3,18 +3,48 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from eventlake.ports import Catalog, TableFormat
+from eventlake.clock import SYSTEM_CLOCK, Clock
+from eventlake.errors import InvalidSettings
+from eventlake.ledger import Ledger
+from eventlake.model.layout import DEFAULT_LAYOUT, Layout
+from eventlake.ports import BringsSparkSettings, Catalog, TableFormat
 from eventlake.stores import Store
 
 
 @dataclass(frozen=True)
 class Lake:
-    """A lake's store, catalog and table format."""
+    """A lake's store, catalog, table format and layout."""
 
     store: Store
     catalog: Catalog
     format: TableFormat
+    layout: Layout = DEFAULT_LAYOUT
     workspace: str = ""
     """The workspace in the lake's settings, if any."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """Fields of every report of the lake, such as `s3_bucket`."""
+    """Fields of every report of the lake, such as the name of its bucket."""
+    clock: Clock = SYSTEM_CLOCK
+    """The clock of runs: of their ids, leases and reports."""
+
+    def ledger(self, folder: str) -> Ledger:
+        """The ledger of the source with this folder."""
+        return Ledger(self.store, self.layout, folder)
+
+    @property
+    def spark_settings(self) -> dict[str, str]:
+        """The Spark settings that the parts need; raises InvalidSettings if two disagree."""
+        parts = {"store": self.store, "format": self.format, "catalog": self.catalog}
+        settings: dict[str, str] = {}
+        names: dict[str, str] = {}
+        for part, adapter in parts.items():
+            if not isinstance(adapter, BringsSparkSettings):
+                continue
+            name = f"the {part} ({type(adapter).__name__})"
+            for key, value in adapter.spark_settings.items():
+                if settings.setdefault(key, value) != value:
+                    raise InvalidSettings(
+                        f"{names[key]} needs the Spark setting {key} = {settings[key]!r}, and "
+                        f"{name} needs {value!r}: choose others for this lake"
+                    )
+                names.setdefault(key, name)
+        return settings

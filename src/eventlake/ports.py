@@ -1,19 +1,16 @@
-"""Interfaces of the backends: catalog, table format, Spark, cluster jobs and progress."""
+"""Interfaces of the backends: catalog, table format, Spark, jobs and progress."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from eventlake.errors import EventLakeError
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.commit import TableChange, Transaction
 from eventlake.model.job import JobState
-from eventlake.model.schema import Column
 
 
 class Catalog(Protocol):
     """Registers tables for query engines. Every call is idempotent."""
-
-    def database(self, name: str) -> None:
-        """Create a database unless it exists."""
 
     def tables(self, database: str = "") -> Sequence[CatalogTable]:
         """Every table of the lake, or of one database, without its partitions."""
@@ -21,22 +18,21 @@ class Catalog(Protocol):
     def table(self, database: str, name: str) -> CatalogTable | None:
         """A table with its partitions, or None."""
 
-    def create(self, table: CatalogTable) -> None:
-        """Register a table, or add the missing columns and partitions if it is registered.
+    def ensure(
+        self, tables: Sequence[CatalogTable], progress: "Progress"
+    ) -> Mapping[str, EventLakeError]:
+        """Create the missing databases and tables, and add missing columns and partitions.
 
-        Raises InvalidSettings when the catalog has the name with another location.
+        Returns the errors by the full name of the table; all other tables are registered.
+        MissingTable: the catalog has no such table, and it is partial, so it was not created.
+        InvalidSettings: the catalog has the name with another location.
         """
-
-    def add_columns(self, table: CatalogTable, columns: Sequence[Column]) -> None:
-        """Append the missing columns; raises MissingTable if the catalog has no such table."""
-
-    def add_partitions(self, table: CatalogTable, partitions: Sequence[Mapping[str, str]]) -> None:
-        """Register partitions; raises MissingTable if the catalog has no such table."""
 
     def replace(self, table: CatalogTable) -> None:
         """Set location and partitions to exactly those of `table`; columns added by others stay.
 
-        Raises InvalidSettings when the catalog has the name with a location outside the lake.
+        Creates a missing database or table. Raises InvalidSettings when the catalog has the name
+        with a location outside the lake.
         """
 
     def drop(self, table: CatalogTable) -> None:
@@ -56,8 +52,17 @@ class TableFormat(Protocol):
         """
 
 
+@runtime_checkable
+class BringsSparkSettings(Protocol):
+    """A store, catalog or table format that needs Spark settings; most need none."""
+
+    @property
+    def spark_settings(self) -> Mapping[str, str]:
+        """Settings for the sessions of runs and of queries with Spark."""
+
+
 class SparkProvider(Protocol):
-    """Provides the Spark session of a run."""
+    """Provides the Spark session of a run, with the settings that the lake's parts need."""
 
     @property
     def parallelism(self) -> int:
@@ -67,11 +72,20 @@ class SparkProvider(Protocol):
         """The session, started by the first call."""
 
 
+@runtime_checkable
 class JobRunner(Protocol):
-    """Runs jobs on a cluster."""
+    """Runs jobs on a cluster, or in another process on this machine."""
+
+    @property
+    def poll_seconds(self) -> float:
+        """Seconds to wait between two calls of `state`."""
+
+    @property
+    def reads_local_files(self) -> bool:
+        """Whether jobs can read this machine's files; otherwise inputs must be in the lake."""
 
     def submit(self, name: str, job: str) -> str:
-        """Submit the job stored at the path `job`; return the cluster's id for it."""
+        """Submit the job stored at the path `job`; return the runner's id for it."""
 
     def state(self, handle: str) -> JobState:
         """The current state of a submitted job."""

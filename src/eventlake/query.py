@@ -9,7 +9,7 @@ from functools import reduce
 from operator import and_
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 from pyarrow.fs import FileSystem, LocalFileSystem, copy_files
 
 from eventlake.errors import Damaged, InvalidSettings, Unavailable
+from eventlake.kernels.cast import ARROW_BY_TYPE
 from eventlake.model.types import Type
 from eventlake.stores.damage import RESTORE
 
@@ -25,14 +26,6 @@ if TYPE_CHECKING:
 
 File = tuple[str, Mapping[str, str]]
 """The path of a Parquet file in its filesystem, and its partition."""
-
-ARROW_TYPES: Mapping[str, pa.DataType] = {
-    Type.BOOLEAN: pa.bool_(),
-    Type.BIGINT: pa.int64(),
-    Type.DECIMAL: pa.decimal128(38, 6),
-    Type.STRING: pa.string(),
-    Type.TIMESTAMP: pa.timestamp("us", tz="UTC"),
-}
 
 # No database of a lake begins with an underscore and a letter, so `lake.table` stays unambiguous.
 _CATALOG = "_lake"
@@ -49,6 +42,8 @@ _QUERY_ERRORS = (
 )
 _ARROW_FAILURE = re.compile(r"\b(?:Invalid|IOError|NotImplemented|Type error): ")
 """Start of the errors of Arrow's reader, through which DuckDB reads."""
+_REFUSED = re.compile(r"\bError \w+ during \w+ operation|\bAzure Error\b")
+"""In an error of Arrow's reader if a bucket or container refuses a request."""
 _SPARK_FAILURE = "FAILED_READ_FILE"
 _ABOUT_TABLES = re.compile(r"\b(?:show|information_schema|duckdb_\w+)\b", re.IGNORECASE)
 _NO_TABLE = re.compile(r'Table with name "?([^"\s]+)"? does not exist[^.!]*[.!]')
@@ -146,13 +141,14 @@ def _check_utf8(sql: str) -> None:
 def _raise_if_damaged(tables: Iterable[QueryTable]) -> None:
     """Raise `Damaged` for the first file that cannot be read; engines do not always name it."""
     for table in tables:
-        scheme = "s3://" if table.filesystem.type_name == "s3" else ""
+        on_disk = isinstance(table.filesystem, LocalFileSystem)
+        scheme = "" if on_disk else f"{table.filesystem.type_name}://"
         for path, partition in table.files:
             try:
                 for _ in dataset(replace(table, files=[(path, partition)])).to_batches():
                     pass
             except (pa.ArrowException, OSError) as problem:
-                if "AWS Error" in str(problem):  # access denied: the file may be fine
+                if _REFUSED.search(str(problem)):  # by the store: the file may be fine
                     return
                 reason = _one_line(str(problem))
                 raise Damaged(f"{scheme}{path} is damaged ({reason}): {RESTORE}") from problem
@@ -181,17 +177,7 @@ def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-class Named(Protocol):
-    """Has a name."""
-
-    @property
-    def name(self) -> str: ...
-
-
-T = TypeVar("T", bound=Named)
-
-
-def select_mentioned(tables: Sequence[T], sql: str) -> list[T]:
+def select_mentioned(tables: Sequence[QueryTable], sql: str) -> list[QueryTable]:
     """The tables whose names occur in a query; opening every table of a large lake is slow."""
     text = sql.lower()
     everything = _ABOUT_TABLES.search(text) is not None
@@ -215,7 +201,8 @@ def dataset(table: QueryTable) -> ds.Dataset:
 
 def _schema(table: QueryTable) -> pa.Schema:
     partitions = [(column, Type.STRING) for column in table.partition_columns]
-    return pa.schema([(name, ARROW_TYPES[kind]) for name, kind in (*table.columns, *partitions)])
+    columns = (*table.columns, *partitions)
+    return pa.schema([(name, ARROW_BY_TYPE[Type(kind)]) for name, kind in columns])
 
 
 def _partition_expression(partition: Mapping[str, str]) -> ds.Expression:

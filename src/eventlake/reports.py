@@ -1,7 +1,6 @@
 """Read the reports of a lake, as lines or as files of a table."""
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +11,12 @@ import pyarrow.parquet as pq
 
 from eventlake.kernels.cast import ARROW_BY_TYPE
 from eventlake.kernels.times import parse_times
-from eventlake.model.layout import REPORTS, SYNC_REPORTS, report_path
+from eventlake.model.layout import Layout
 from eventlake.model.report import COLUMNS, PARTITIONS, Line
 from eventlake.model.types import Type, timestamp_like
 from eventlake.stores import Store
 from eventlake.stores.damage import RESTORE, damaged
 
-_PATH = re.compile(rf"{REPORTS}/day=([^/]+)/source=([^/]+)/run_id=([^/]+)/report\.json")
 _KINDS: dict[Type, tuple[type, ...]] = {
     Type.BIGINT: (int,),
     Type.BOOLEAN: (bool,),
@@ -28,38 +26,35 @@ _KINDS: dict[Type, tuple[type, ...]] = {
 """The Python types of a report's JSON values."""
 
 
-def write_report(store: Store, folder: str, run_id: str, lines: bytes) -> str:
-    """Write a run's report, and before it the copy for the table; return the report's path."""
-    path = report_path(folder, run_id)
-    store.write(_copy_path(path), lines)
+def write_report(store: Store, layout: Layout, path: str, lines: bytes) -> None:
+    """Write the report at `path`, and before it the copy for the table of reports."""
+    store.write(layout.report_copy_path(path), lines)
     store.write(path, lines)
-    return path
 
 
-def restore_copies(store: Store, folder: str) -> list[str]:
+def restore_copies(store: Store, layout: Layout, folder: str) -> list[str]:
     """Write the copies that a source's reports lack; return the days that have reports."""
-    copies = {one.path for one in store.objects(SYNC_REPORTS)}
-    matches = [_PATH.fullmatch(one.path) for one in store.objects(REPORTS)]
-    own = [match for match in matches if match and match[2] == folder]
-    for path in (match[0] for match in own):
-        if _copy_path(path) not in copies:
-            store.write(_copy_path(path), store.read(path))
-    return sorted({match[1] for match in own})
+    copies = {one.path for one in store.objects(layout.sync_reports)}
+    days = set()
+    for path in [one.path for one in store.objects(layout.reports)]:
+        day, source = layout.parse_report_path(path) or ("", "")
+        if source != folder:
+            continue
+        days.add(day)
+        if layout.report_copy_path(path) not in copies:
+            store.write(layout.report_copy_path(path), store.read(path))
+    return sorted(days)
 
 
-def _copy_path(path: str) -> str:
-    return _PATH.sub(rf"{SYNC_REPORTS}/day=\1/source=\2/\3.json", path)
-
-
-def read_reports(store: Store, folder: str) -> list[Line]:
+def read_reports(store: Store, layout: Layout, folder: str) -> list[Line]:
     """Read the lines of all reports of a source, oldest run first."""
-    return [line for _, line in _lines(store, folder)]
+    return [line for _, line in _lines(store, layout, folder)]
 
 
-def report_files(store: Store, scratch: Path) -> list[tuple[str, dict[str, str]]]:
+def report_files(store: Store, layout: Layout, scratch: Path) -> list[tuple[str, dict[str, str]]]:
     """Write all reports as Parquet below `scratch`; return each file with its partition."""
     rows: defaultdict[tuple[str, str], list[Line]] = defaultdict(list)
-    for day, line in _lines(store):
+    for day, line in _lines(store, layout):
         rows[line["source_id"], day].append(line)
     files = []
     for number, (partition, lines) in enumerate(rows.items()):
@@ -70,13 +65,13 @@ def report_files(store: Store, scratch: Path) -> list[tuple[str, dict[str, str]]
     return files
 
 
-def _lines(store: Store, folder: str | None = None) -> Iterator[tuple[str, Line]]:
+def _lines(store: Store, layout: Layout, folder: str | None = None) -> Iterator[tuple[str, Line]]:
     """The report lines of one source, or of all, with the day of each."""
-    for path in sorted(one.path for one in store.objects(REPORTS)):
-        match = _PATH.fullmatch(path)
-        if match and folder in (None, match[2]):
+    for path in sorted(one.path for one in store.objects(layout.reports)):
+        day, source = layout.parse_report_path(path) or ("", "")
+        if day and folder in (None, source):
             for text in store.read(path).splitlines():
-                yield match[1], _parse_line(store, path, text)
+                yield day, _parse_line(store, path, text)
 
 
 def _parse_line(store: Store, path: str, text: bytes) -> Line:

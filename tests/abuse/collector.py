@@ -12,7 +12,7 @@ import sys
 import time
 from base64 import b64encode, urlsafe_b64encode
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from threading import Thread
@@ -23,7 +23,7 @@ RESET = struct.pack("ii", 1, 0)
 
 @dataclass
 class Attacker:
-    """Sends random attacks until a deadline, and counts the replies by status."""
+    """Sends each attack once and random ones until a deadline; counts the replies by status."""
 
     address: tuple[str, int]
     key: str
@@ -32,9 +32,14 @@ class Attacker:
     statuses: Counter[int] = field(default_factory=Counter)
 
     def run(self) -> None:
-        while time.monotonic() < self.until:
+        for attack in self.attacks():
             with suppress(OSError):  # a reset, a refused connection, a full send buffer
-                self.random.choice(ATTACKS)(self)
+                attack(self)
+
+    def attacks(self) -> Iterator["Attack"]:
+        yield from self.random.sample(ATTACKS, len(ATTACKS))
+        while time.monotonic() < self.until:
+            yield self.random.choice(ATTACKS)
 
     def connect(self) -> socket.socket:
         return socket.create_connection(self.address, timeout=1)
@@ -202,7 +207,8 @@ def many_lines(attacker: Attacker) -> None:
 
 
 BOMB = gzip.compress(b" " * (50 << 20))
-ATTACKS: list[Callable[[Attacker], None]] = [
+Attack = Callable[[Attacker], None]
+ATTACKS: list[Attack] = [
     partial_header,
     slow_bytes,
     wrong_length,

@@ -7,18 +7,18 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import redirect_stderr
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import IO, Any
-from unittest.mock import patch
 
 import eventlake.job
 import eventlake.services.load
-from eventlake.job import CancellationCheck
+from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.ledger import lease_path
-from eventlake.model.lake import AwsSettings
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.settings import SourceSettings
 from eventlake.ports import NoProgress, Progress
 from eventlake.services.load import LoadResult
@@ -117,25 +117,13 @@ def run_step(
     """
     words: list[str] = step["Config"]["Args"]
     main = next(at for at, word in enumerate(words) if word.endswith("/entrypoint.py"))
-    return processes.start(_job, words[main + 2 :], aws.env, told, watch or NoProgress())
+    return processes.start(_job, words[main + 3 :], aws.env, told, watch or NoProgress())
 
 
 def _job(arguments: list[str], env: dict[str, str], told: Path, watch: Progress) -> None:
     os.environ.update(env)
-    own = CancellationCheck.step
-
-    def step(self: CancellationCheck, stage: str, done: int, total: int, rows: int) -> None:
-        if stage != self.stage:
-            watch.step(stage, done, total, rows)
-        own(self, stage, done, total, rows)
-
-    with (
-        patch.object(eventlake.job, "SubmittedSpark", lakes.InlineRunner),
-        patch.object(CancellationCheck, "step", step),
-        told.open("w") as words,
-        patch("sys.stderr", words),
-    ):
-        code = eventlake.job.main(arguments)
+    with told.open("w") as words, redirect_stderr(words):
+        code = eventlake.job.main(arguments, lambda _: lakes.InlineRunner(), watch)
     sys.exit(code)
 
 
@@ -222,7 +210,7 @@ def run_of(emr: Emr) -> str:
 
 
 def lease_time(store: Store, run: str) -> datetime:
-    found = store.find(lease_path(run))
+    found = store.find(lease_path(DEFAULT_LAYOUT, run))
     assert found is not None
     return found.modified
 
@@ -234,6 +222,6 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def write_little(out: IO[bytes]) -> None:
+def write_little(packages: object, out: IO[bytes]) -> None:
     """An environment that nobody unpacks: what is in the real one, test_emr_runs.py shows."""
     out.write(gzip.compress(b""))

@@ -5,21 +5,20 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import boto3
 import httpx
 import pytest
 
 from eventlake import aws as ours
-from eventlake.model.lake import AwsSettings
-from tests.processes import end_session
+from eventlake.lakes.aws_settings import AwsSettings
+from tests.processes import end_session, wait_for_line
 
 SERVER = str(Path(sys.executable).parent / "moto_server")
 PATIENCE = 60.0
@@ -136,46 +135,33 @@ def server(config: pytest.Config) -> str:
 
 @contextmanager
 def started() -> Iterator[str]:
-    """A server's URL while it runs."""
-    with tempfile.TemporaryFile("w+") as log:
-        for _ in range(3):  # someone may take the port between our look and its bind
-            port = free_port()
-            process = _start(port, log)
-            try:
-                if _answers(process, url := f"http://127.0.0.1:{port}"):
-                    yield url
-                    return
-            finally:
-                _end(process)
-        log.seek(0)
-        raise AssertionError(f"{SERVER} does not start: {log.read()}")
+    """A server's URL while it runs, on a port that it took itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        process = _start(log)
+        try:
+            yield wait_for_line(log, r"Running on (http://127\.0\.0\.1:\d+)", process)
+        finally:
+            _end(process)
 
 
 def free_port() -> int:
+    """A port at which nobody answers."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
 
 
-def _start(port: int, log: IO[str]) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        [SERVER, "-H", "127.0.0.1", "-p", str(port)],
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-
-
-def _answers(process: "subprocess.Popen[bytes]", url: str) -> bool:
-    until = time.monotonic() + PATIENCE
-    while process.poll() is None and time.monotonic() < until:
-        try:
-            return httpx.get(f"{url}/moto-api/data.json", timeout=PATIENCE).is_success
-        except httpx.TransportError:
-            time.sleep(0.1)
-    return False
+def _start(log: Path) -> "subprocess.Popen[bytes]":
+    with log.open("wb") as said:
+        return subprocess.Popen(
+            [SERVER, "-H", "127.0.0.1", "-p", "0"],
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -3,14 +3,11 @@
 from collections import Counter
 from decimal import Decimal
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
-import eventlake.services.load
 from eventlake.errors import InvalidSettings
 from eventlake.services.adopt import adopt
-from eventlake.services.load import sync
 from eventlake.services.read import open_lake
 from tests import lakes
 from tests.aws.moto import Aws
@@ -48,8 +45,7 @@ def adopted(lake: SegmentLake, **changes: Any) -> Any:
 
 
 def synced(lake: SegmentLake) -> Any:
-    with patch.object(eventlake.services.load, "LocalSpark", lakes.InlineRunner):
-        return sync("ios-prod", lake=lake.aws.settings())
+    return lakes.sync(lake.aws.settings(), "ios-prod")
 
 
 def test_the_next_sync_appends_what_is_missing_and_nothing_else(lake: SegmentLake) -> None:

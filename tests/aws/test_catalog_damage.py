@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from eventlake.model.lake import AwsSettings
+from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.model.settings import source_settings
 from eventlake.services.load import LoadResult
 from eventlake.services.read import open_lake

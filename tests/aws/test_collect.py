@@ -4,11 +4,9 @@ import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
-import eventlake.services.load
 from tests import lakes, processes
 from tests.aws.moto import Aws
 from tests.aws.proxy import Proxy
@@ -50,11 +48,9 @@ def test_from_a_request_to_a_table(aws: Aws, lake: Path, spool: tuple[str, str])
             assert server.post("/v1/track", event(number)).status_code == 200
         assert server.stop() == 0
     assert len(archived(aws)) == 20
-    with patch.object(eventlake.services.load, "LocalSpark", lakes.InlineRunner):
-        done = eventlake.services.load.sync("web", lake=lake)
+    done = lakes.sync(lake)
     assert (done.status, done.counts.landed) == ("finished", 20)
-    with patch.object(eventlake.services.load, "LocalSpark", lakes.InlineRunner):
-        assert eventlake.services.load.sync("web", lake=lake).status == "nothing"
+    assert lakes.sync(lake).status == "nothing"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from eventlake.errors import Damaged, InvalidSettings
 from eventlake.lakes import open_store
-from eventlake.model.lake import AwsSettings
+from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.services.read import open_lake
 from eventlake.verify import LakeFiles, verify
 from tests import lakes

@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.config import Config
 
 from eventlake import aws as ours
 from eventlake.errors import InsufficientPermissions, InvalidSettings, Unavailable
 from eventlake.lakes import open_parts
-from eventlake.model.lake import AwsSettings
-from eventlake.stores import s3
+from eventlake.lakes.aws_settings import AwsSettings
 from tests import lakes, processes
 from tests.aws.moto import Aws, free_port
 from tests.aws.proxy import Proxy
@@ -366,9 +364,16 @@ def test_credentials_that_are_not_there(
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gives up after one more try."""
-    monkeypatch.setitem(s3.RETRIES, "max_retries", 1)
-    few = Config(retries={"mode": "standard", "max_attempts": 2}, connect_timeout=1)
-    monkeypatch.setattr(ours, "RETRIES", few)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
+
+
+@pytest.mark.parametrize("often", ["often", "0", "-1"])
+def test_the_number_of_attempts_must_be_one(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch, often: str
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", often)
+    with pytest.raises(InvalidSettings, match=f"AWS_MAX_ATTEMPTS is '{often}': it should be"):
+        open_parts(aws.settings())
 
 
 @pytest.mark.usefixtures("impatient")

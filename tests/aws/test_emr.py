@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-import eventlake.pipeline.submit
+from eventlake.clock import SYSTEM_CLOCK
 from eventlake.errors import Conflict, InsufficientPermissions, Internal, InvalidSettings
 from eventlake.lakes import open_store
-from eventlake.ledger import is_dead, lease_path, read_lease
+from eventlake.ledger import Ledger, is_dead, lease_path, read_lease
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.runners import package
+from eventlake.runners.emr import EmrRunner
 from tests import lakes, processes
 from tests.aws.emr import (
     Dies,
@@ -35,7 +37,7 @@ from tests.aws.rules import Denied
 
 @pytest.fixture
 def emr(aws: Aws, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emr]:
-    monkeypatch.setattr(eventlake.pipeline.submit, "POLL_SECONDS", 0.1)
+    monkeypatch.setattr(EmrRunner, "poll_seconds", 0.1)
     monkeypatch.setattr(package, "write_environment", write_little)
     lakes.small_sample(tmp_path / "raw")
     steps = Steps()
@@ -66,7 +68,7 @@ def test_a_step_says_all_that_a_cluster_needs(emr: Emr) -> None:
     assert all(name.startswith(code) for name in (*archives, words[at]))
     assert f"s3_bucket={emr.aws.bucket}" in words[at:]
     assert f"emr_cluster_id={emr.cluster}" in words[at:]
-    assert words[at + 2] in emr.keys("segment-stage/")
+    assert words[at + 3] in emr.keys("segment-stage/")
     assert emr.run(step)[0] == 0
     assert loading.result().status == "finished"
 
@@ -214,7 +216,7 @@ def test_a_run_that_waits_is_not_held_for_dead(emr: Emr) -> None:
     store, run = open_store(emr.lake), run_of(emr)
     renewed = lease_time(store, run)
     wait_until(lambda: lease_time(store, run) > renewed)
-    assert not is_dead(store, run)
+    assert not is_dead(Ledger(store, DEFAULT_LAYOUT, "web"), run, SYSTEM_CLOCK.now())
     assert emr.run(step)[0] == 0
     loading.result()
 
@@ -239,10 +241,10 @@ def test_a_job_that_was_held_for_dead_while_it_waited_ends_with_a_word(emr: Emr)
         emr.load()
     late = wait_for_step(emr.aws, emr.cluster)
     store, run = open_store(emr.lake), run_of(emr)
-    lease = read_lease(store, run)
+    lease = read_lease(Ledger(store, DEFAULT_LAYOUT, "web"), run)
     assert lease is not None
     gone = lease.model_copy(update={"host": "elsewhere", "pid": 0})
-    store.write(lease_path(run), gone.to_json())
+    store.write(lease_path(DEFAULT_LAYOUT, run), gone.to_json())
     loading = emr.begin()
     assert emr.run(wait_for_step(emr.aws, emr.cluster, 2))[0] == 0
     assert loading.result().status == "finished"

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from eventlake.runners.serverless import EmrServerlessRunner
 
-import eventlake.pipeline.submit
 import eventlake.services.load
 from eventlake.errors import InsufficientPermissions, Internal, InvalidSettings
-from eventlake.model.lake import AwsSettings
+from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.runners import package
+from eventlake.runners.emr import EmrRunner
 from eventlake.services.load import LoadResult
 from tests import lakes, processes
 from tests.aws.answers import Answer, refusal
@@ -38,7 +39,8 @@ ROLE = f"arn:aws:iam::{ACCOUNT}:role/runs"
 def loads(
     aws: Aws, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator["Loads"]:
-    monkeypatch.setattr(eventlake.pipeline.submit, "POLL_SECONDS", 0.1)
+    for runner in (EmrRunner, EmrServerlessRunner):
+        monkeypatch.setattr(runner, "poll_seconds", 0.1)
     monkeypatch.setattr(package, "write_environment", write_little)
     lakes.small_sample(tmp_path / "raw")
     with ThreadPoolExecutor(1) as pool:
@@ -275,7 +277,7 @@ def test_a_temporary_cluster_needs_its_settings(loads: Loads) -> None:
     with pytest.raises(InvalidSettings, match="emr_service_role, emr_instance_profile, emr_subnet"):
         loads.load(loads.aws.settings(catalog="files"), temporary_cluster=True)
     assert clusters(loads.aws) == []
-    with pytest.raises(InvalidSettings, match="this one is on disk"):
+    with pytest.raises(InvalidSettings, match="and this one is local"):
         eventlake.services.load.load(
             [loads.folder / "raw"],
             lake=loads.folder / "lake",

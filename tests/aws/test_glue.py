@@ -10,11 +10,12 @@ import pytest
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings, LimitExceeded
 from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
-from eventlake.model.layout import DatePartition, report_path, run_day, table_path
+from eventlake.model.layout import DEFAULT_LAYOUT, DatePartition, run_day
 from eventlake.model.schema import Column
 from eventlake.model.types import Type
 from tests.aws.glue import Body, Glue, refusal
 from tests.aws.moto import BUCKET
+from tests.catalogs import add_columns, add_partitions, register
 
 ROOT = f"s3://{BUCKET}"
 ID, WHEN = Column(name="id", type=Type.STRING), Column(name="received_at", type=Type.TIMESTAMP)
@@ -24,7 +25,7 @@ ORDERS = CatalogTable(
     database="web",
     name="orders",
     source="web",
-    location=table_path("a1b2", "orders"),
+    location=DEFAULT_LAYOUT.table_path("a1b2", "orders"),
     columns=(ID, WHEN),
     partition_columns=("day", "hr"),
     partitions=(SEVEN,),
@@ -36,8 +37,7 @@ PLACE = f"{ROOT}/segment-data/data/a1b2/segment_type=orders/"
 @pytest.fixture
 def orders(glue: Glue) -> Glue:
     """A Glue that knows `web.orders`."""
-    glue.catalog().database("web")
-    glue.catalog().create(ORDERS)
+    register(glue.catalog(), ORDERS)
     glue.asked.clear()
     return glue
 
@@ -82,7 +82,7 @@ def hours(count: int) -> list[dict[str, str]]:
 
 def test_a_table_is_what_engines_expect(orders: Glue) -> None:
     every = tuple(Column(name=f"c{number}", type=kind) for number, kind in enumerate(Type))
-    orders.catalog().create(ORDERS.model_copy(update={"name": "every", "columns": every}))
+    register(orders.catalog(), ORDERS.model_copy(update={"name": "every", "columns": every}))
     table = raw(orders, "every")
     storage = table["StorageDescriptor"]
     assert table["TableType"] == "EXTERNAL_TABLE"
@@ -114,8 +114,7 @@ def test_a_partition_is_where_its_files_are(
 ) -> None:
     values = layout.values(1_793_516_400_000_000)
     shape = {"partition_columns": layout.columns, "partitions": (values,)}
-    glue.catalog().database("web")
-    glue.catalog().create(ORDERS.model_copy(update=shape))
+    register(glue.catalog(), ORDERS.model_copy(update=shape))
     [partition] = raw_partitions(glue)
     assert partition["Values"] == list(values.values())
     table = raw(glue)["StorageDescriptor"]
@@ -136,10 +135,9 @@ def test_the_reports_are_a_table_that_engines_read(glue: Glue) -> None:
         format="json",
     )
     catalog = glue.catalog(projection=True)
-    catalog.database(reports.database)
-    catalog.create(reports)
+    register(catalog, reports)
     by_slug = reports.model_copy(update={"source": "ios"})
-    catalog.add_partitions(by_slug, [{"source_id": "c3d4", "day": run_day(run)}])
+    add_partitions(catalog, by_slug, [{"source_id": "c3d4", "day": run_day(run)}])
 
     table = raw(glue, report.TABLE, report.DATABASE)
     first, second = raw_partitions(glue, report.TABLE, report.DATABASE)
@@ -152,8 +150,12 @@ def test_the_reports_are_a_table_that_engines_read(glue: Glue) -> None:
     assert {"partitions", "new_columns"} <= {n for n, kind in columns(table) if kind == "string"}
     assert [key["Name"] for key in table["PartitionKeys"]] == ["source_id", "day"]
     assert first["Values"] == ["a1b2", "2026-11-01"]
-    assert f"{ROOT}/{report_path('a1b2', run)}".startswith(first["StorageDescriptor"]["Location"])
-    assert f"{ROOT}/{report_path('ios', run)}".startswith(second["StorageDescriptor"]["Location"])
+    assert f"{ROOT}/{DEFAULT_LAYOUT.report_path('a1b2', run)}".startswith(
+        first["StorageDescriptor"]["Location"]
+    )
+    assert f"{ROOT}/{DEFAULT_LAYOUT.report_path('ios', run)}".startswith(
+        second["StorageDescriptor"]["Location"]
+    )
     found = catalog.table(report.DATABASE, report.TABLE)
     assert found == reports.with_partitions([{"source_id": "c3d4", "day": run_day(run)}])
 
@@ -162,14 +164,14 @@ def test_the_reports_are_a_table_that_engines_read(glue: Glue) -> None:
 
 
 def test_partitions_go_by_the_hundred(orders: Glue) -> None:
-    orders.catalog().add_partitions(ORDERS, hours(250))
+    add_partitions(orders.catalog(), ORDERS, hours(250))
     batches = orders.of("BatchCreatePartition")
     assert [len(batch["PartitionInputList"]) for batch in batches] == [100, 100, 50]
     assert len(raw_partitions(orders)) == 251
 
 
 def test_partitions_are_read_without_their_columns(orders: Glue) -> None:
-    orders.catalog().add_partitions(ORDERS, hours(250))
+    add_partitions(orders.catalog(), ORDERS, hours(250))
     known = orders.catalog().table("web", "orders")
     assert known == ORDERS.with_partitions(hours(250))
     pages = orders.of("GetPartitions")
@@ -178,8 +180,8 @@ def test_partitions_are_read_without_their_columns(orders: Glue) -> None:
 
 
 def test_partitions_that_are_there_do_not_hinder_new_ones(orders: Glue) -> None:
-    orders.catalog().add_partitions(ORDERS, hours(120))
-    orders.catalog().add_partitions(ORDERS, hours(130))
+    add_partitions(orders.catalog(), ORDERS, hours(120))
+    add_partitions(orders.catalog(), ORDERS, hours(130))
     assert len(raw_partitions(orders)) == 131
 
 
@@ -188,13 +190,13 @@ def test_a_partition_that_glue_refuses_is_told(orders: Glue) -> None:
     errors = [{"PartitionValues": ["2026-11-01", "08"], "ErrorDetail": detail}]
     orders.instead("BatchCreatePartition", (200, {"Errors": errors}))
     with pytest.raises(LimitExceeded, match="too many"):
-        orders.catalog().add_partitions(ORDERS, [EIGHT])
+        add_partitions(orders.catalog(), ORDERS, [EIGHT])
 
 
 def test_new_columns_go_to_every_partition(orders: Glue) -> None:
-    orders.catalog().add_partitions(ORDERS, hours(250))
+    add_partitions(orders.catalog(), ORDERS, hours(250))
     orders.asked.clear()
-    orders.catalog().add_columns(ORDERS, [*ORDERS.columns, COUPON])
+    add_columns(orders.catalog(), ORDERS, [*ORDERS.columns, COUPON])
     wanted = [("id", "string"), ("received_at", "timestamp"), ("coupon", "string")]
     assert columns(raw(orders)) == wanted
     assert [columns(one) for one in raw_partitions(orders)] == [wanted] * 251
@@ -206,11 +208,11 @@ def test_what_a_crash_left_of_new_columns_is_still_to_be_done(orders: Glue) -> N
     catalog = orders.catalog()
     orders.instead("UpdateTable", refusal("InvalidInputException"))
     with pytest.raises(EventLakeError):
-        catalog.add_columns(ORDERS, [COUPON])
+        add_columns(catalog, ORDERS, [COUPON])
     known = catalog.table("web", "orders")
     assert known is not None
     assert known.missing_columns([COUPON])  # so it is asked for again
-    catalog.add_columns(ORDERS, [COUPON])
+    add_columns(catalog, ORDERS, [COUPON])
     assert columns(raw(orders)) == columns(raw_partitions(orders)[0])
     assert len(orders.of("BatchUpdatePartition")) == 1  # those that have it are left alone
 
@@ -237,7 +239,7 @@ def test_a_partition_keeps_what_others_put_there(orders: Glue) -> None:
         PartitionValueList=known["Values"],
         PartitionInput=theirs,
     )
-    orders.catalog().add_columns(ORDERS, [COUPON])
+    add_columns(orders.catalog(), ORDERS, [COUPON])
     [now] = raw_partitions(orders)
     added = [{"Name": "received_at", "Type": "timestamp"}, {"Name": "coupon", "Type": "string"}]
     assert now["Parameters"] == {"numRows": "5"}
@@ -269,7 +271,7 @@ def test_what_others_put_into_a_table_stays(orders: Glue) -> None:
         StorageDescriptor=storage,
     )
     before = raw(orders)
-    orders.catalog().create(ORDERS.with_columns([COUPON]).with_partitions([EIGHT]))
+    register(orders.catalog(), ORDERS.with_columns([COUPON]).with_partitions([EIGHT]))
     now = raw(orders)
     assert now["StorageDescriptor"] == {
         **storage,
@@ -288,7 +290,7 @@ def test_a_change_between_our_look_and_our_update_is_kept(orders: Glue) -> None:
 
     for name in ("first", "second"):
         orders.before("UpdateTable", partial(theirs, name))
-    orders.catalog().add_columns(ORDERS, [COUPON])
+    add_columns(orders.catalog(), ORDERS, [COUPON])
     names = [name for name, _ in columns(raw(orders))]
     assert names == ["id", "received_at", "first", "second", "coupon"]
     assert len(orders.of("UpdateTable")) == 3
@@ -297,7 +299,7 @@ def test_a_change_between_our_look_and_our_update_is_kept(orders: Glue) -> None:
 def test_many_writers_lose_no_column(orders: Glue) -> None:
     wanted = [Column(name=f"c{number}", type=Type.STRING) for number in range(6)]
     with ThreadPoolExecutor(6) as pool:
-        list(pool.map(lambda one: orders.catalog().add_columns(ORDERS, [one]), wanted))
+        list(pool.map(lambda one: add_columns(orders.catalog(), ORDERS, [one]), wanted))
     names = [name for name, _ in columns(raw(orders))]
     assert names[:2] == ["id", "received_at"]
     assert sorted(names[2:]) == [one.name for one in wanted]
@@ -306,15 +308,27 @@ def test_many_writers_lose_no_column(orders: Glue) -> None:
 def test_no_version_is_archived(orders: Glue) -> None:
     for number in range(3):
         more = Column(name=f"c{number}", type=Type.STRING)
-        orders.catalog().add_columns(ORDERS, [more])
+        add_columns(orders.catalog(), ORDERS, [more])
     assert [asked["SkipArchive"] for asked in orders.of("UpdateTable")] == [True] * 3
 
 
 def test_nothing_is_written_when_nothing_is_lacking(orders: Glue) -> None:
-    orders.catalog().add_columns(ORDERS, [WHEN, ID])
-    orders.catalog().add_partitions(ORDERS, [])
-    orders.catalog().database("web")
+    add_columns(orders.catalog(), ORDERS, [WHEN, ID])
+    add_partitions(orders.catalog(), ORDERS, [])
     assert {action for action, _ in orders.asked} == {"GetTable", "GetDatabase"}
+
+
+def test_a_change_of_columns_and_partitions_reads_the_table_once(orders: Glue) -> None:
+    change = {"columns": (*ORDERS.columns, COUPON), "partitions": (EIGHT,), "is_partial": True}
+    register(orders.catalog(), ORDERS.model_copy(update=change))
+    assert [action for action, _ in orders.asked] == [
+        "GetDatabase",
+        "GetTable",
+        "GetPartitions",
+        "BatchUpdatePartition",
+        "UpdateTable",
+        "BatchCreatePartition",
+    ]
 
 
 # Whose tables
@@ -347,10 +361,9 @@ def foreign(glue: Glue, name: str, **changes: Any) -> None:
 def test_a_table_that_segment_made_is_read(glue: Glue) -> None:
     glue.client.create_database(DatabaseInput={"Name": "web"})
     foreign(glue, "page")
-    glue.catalog().database("web")
-    [table] = glue.catalog().tables()
+    [table] = glue.catalog().tables("web")
     assert table == glue.catalog().table("web", "page")
-    assert (table.source, table.format) == ("src1", "parquet")
+    assert table.format == "parquet"
     assert table.location == "segment-data/data/src1/segment_type=page"
     assert {column.name: str(column.type) for column in table.columns} == {
         "id": "string",
@@ -362,8 +375,8 @@ def test_a_table_that_segment_made_is_read(glue: Glue) -> None:
         "tags": "string",
         "untyped": "string",
     }
-    glue.catalog().add_columns(table, [COUPON])
-    glue.catalog().add_partitions(table, [SEVEN])
+    add_columns(glue.catalog(), table, [COUPON])
+    add_partitions(glue.catalog(), table, [SEVEN])
     [partition] = raw_partitions(glue, "page")
     added = {"Name": "coupon", "Type": "string"}
     assert partition["StorageDescriptor"]["Columns"][-1] == added
@@ -378,14 +391,14 @@ def test_a_table_that_segment_made_is_read(glue: Glue) -> None:
     ],
 )
 def test_tables_elsewhere_are_none_of_ours(glue: Glue, storage: Body) -> None:
-    glue.catalog().database("web")
+    glue.client.create_database(DatabaseInput={"Name": "web"})
     foreign(glue, "orders", StorageDescriptor=storage)
     before = raw(glue)
-    assert list(glue.catalog().tables()) == []
+    assert list(glue.catalog().tables("web")) == []
     assert glue.catalog().table("web", "orders") is None
     for change in (
-        lambda: glue.catalog().create(ORDERS),
-        lambda: glue.catalog().add_partitions(ORDERS, [EIGHT]),
+        lambda: register(glue.catalog(), ORDERS),
+        lambda: add_partitions(glue.catalog(), ORDERS, [EIGHT]),
         lambda: glue.catalog().drop(ORDERS),
     ):
         with pytest.raises(InvalidSettings, match=f"web.orders has .*{PLACE}.*table_prefix"):
@@ -394,16 +407,16 @@ def test_tables_elsewhere_are_none_of_ours(glue: Glue, storage: Body) -> None:
 
 
 def test_another_sources_table_is_not_written_to(orders: Glue) -> None:
-    other = ORDERS.model_copy(update={"location": table_path("other", "orders")})
+    other = ORDERS.model_copy(update={"location": DEFAULT_LAYOUT.table_path("other", "orders")})
     with pytest.raises(InvalidSettings, match="set another database or a table_prefix"):
-        orders.catalog().create(other)
+        register(orders.catalog(), other)
 
 
 def test_other_partition_keys_are_refused(orders: Glue) -> None:
     layout = DatePartition.YEAR_MONTH_DAY
     other = ORDERS.model_copy(update={"partition_columns": layout.columns})
     with pytest.raises(InvalidSettings, match="partitioned by day, hr, and date_partition asks"):
-        orders.catalog().create(other)
+        register(orders.catalog(), other)
 
 
 def test_databases_of_others_are_not_looked_into(orders: Glue) -> None:
@@ -424,7 +437,7 @@ def test_a_database_that_was_there_keeps_what_it_has(glue: Glue) -> None:
     }
     glue.client.create_database(DatabaseInput=theirs)
     for _ in range(2):
-        glue.catalog().database("web")
+        register(glue.catalog(), ORDERS)
     now = glue.client.get_database(Name="web")["Database"]
     parameters = now.pop("Parameters")
     assert {name: now[name] for name in ("Name", "Description", "LocationUri")}.items() <= (
@@ -437,8 +450,7 @@ def test_a_database_that_was_there_keeps_what_it_has(glue: Glue) -> None:
 def test_a_database_that_may_not_be_marked_is_used_all_the_same(glue: Glue) -> None:
     glue.client.create_database(DatabaseInput={"Name": "web"})
     glue.instead("UpdateDatabase", refusal("AccessDeniedException"))
-    glue.catalog().database("web")
-    glue.catalog().create(ORDERS)
+    register(glue.catalog(), ORDERS)
     assert glue.catalog().table("web", "orders") == ORDERS
 
 
@@ -449,12 +461,11 @@ def test_every_answer_may_be_lost(glue: Glue) -> None:
     catalog = glue.catalog()
     for action in ("CreateDatabase", "CreateTable", "BatchCreatePartition"):
         glue.lost(action)
-    catalog.database("web")
-    catalog.create(ORDERS)
+    register(catalog, ORDERS)
     for action in ("BatchUpdatePartition", "UpdateTable", "BatchCreatePartition"):
         glue.lost(action)
-    catalog.add_columns(ORDERS, [COUPON])
-    catalog.add_partitions(ORDERS, [EIGHT])
+    add_columns(catalog, ORDERS, [COUPON])
+    add_partitions(catalog, ORDERS, [EIGHT])
     assert catalog.table("web", "orders") == ORDERS.with_columns([COUPON]).with_partitions([EIGHT])
     glue.lost("DeleteTable")
     catalog.drop(ORDERS)
@@ -468,8 +479,8 @@ def test_a_full_catalog_is_a_limit(orders: Glue) -> None:
     full = refusal("ResourceNumberLimitExceededException", message="200000 tables")
     orders.instead("CreateTable", full)
     with pytest.raises(LimitExceeded, match=r"table/web/more.*200000 tables"):
-        orders.catalog().create(ORDERS.model_copy(update={"name": "more"}))
-    orders.catalog().create(ORDERS.model_copy(update={"name": "others"}))
+        register(orders.catalog(), ORDERS.model_copy(update={"name": "more"}))
+    register(orders.catalog(), ORDERS.model_copy(update={"name": "others"}))
 
 
 def test_a_refusal_names_the_permission(orders: Glue) -> None:
@@ -481,17 +492,16 @@ def test_a_refusal_names_the_permission(orders: Glue) -> None:
     required = "Insufficient Lake Formation permission(s): Required Create Table on web"
     orders.instead("CreateTable", refusal("AccessDeniedException", message=required))
     with pytest.raises(InsufficientPermissions, match="Required Create Table on web"):
-        catalog.create(ORDERS)
+        register(catalog, ORDERS)
 
 
 def test_every_call_names_the_catalog_that_was_set(glue: Glue) -> None:
     catalog = glue.catalog(catalog_id="210987654321")
     glue.client.create_database(DatabaseInput={"Name": "web"})
-    catalog.database("web")
-    catalog.database("app")
-    catalog.create(ORDERS)
-    catalog.add_columns(ORDERS, [COUPON])
-    assert len(catalog.tables()) == 1
+    register(catalog, ORDERS)
+    register(catalog, ORDERS.model_copy(update={"database": "app"}))
+    add_columns(catalog, ORDERS, [COUPON])
+    assert len(catalog.tables()) == 2
     catalog.drop(ORDERS)
     assert len({action for action, _ in glue.asked}) == 12
     assert {body.get("CatalogId") for _, body in glue.asked} == {"210987654321"}

@@ -11,6 +11,7 @@ from eventlake.model.catalog import CatalogTable
 from eventlake.model.layout import DatePartition
 from tests.aws.glue import Glue
 from tests.aws.test_glue import COUPON, ORDERS, PLACE, columns, raw, raw_partitions, update
+from tests.catalogs import add_columns, add_partitions, register
 
 DAY = 86_400_000_000
 """Microseconds."""
@@ -53,65 +54,59 @@ def folder(layout: DatePartition, moment: int) -> str:
     return PLACE + "/".join(f"{name}={value}" for name, value in values.items()) + "/"
 
 
-@pytest.fixture
-def web(glue: Glue) -> Glue:
-    glue.catalog().database("web")
-    return glue
-
-
 @pytest.mark.parametrize("layout", DatePartition)
 def test_athena_finds_every_partition_and_none_is_registered(
-    web: Glue, layout: DatePartition
+    glue: Glue, layout: DatePartition
 ) -> None:
-    catalog = web.catalog(projection=True)
-    catalog.create(table(layout, MOMENT, MOMENT + 3 * DAY))
+    catalog = glue.catalog(projection=True)
+    register(catalog, table(layout, MOMENT, MOMENT + 3 * DAY))
     for moment in (MOMENT, MOMENT + DAY, MOMENT + 3 * DAY):
-        assert folder(layout, moment) in projected(web)
-    assert folder(layout, MOMENT - 400 * DAY) not in projected(web)
-    assert raw_partitions(web) == []
+        assert folder(layout, moment) in projected(glue)
+    assert folder(layout, MOMENT - 400 * DAY) not in projected(glue)
+    assert raw_partitions(glue) == []
     known = catalog.table("web", "orders")
     assert known == table(layout).model_copy(update={"projected": True})
 
 
 @pytest.mark.parametrize("layout", DatePartition)
-def test_the_ranges_grow_with_what_is_registered(web: Glue, layout: DatePartition) -> None:
-    catalog = web.catalog(projection=True)
-    catalog.create(table(layout, MOMENT))
-    web.asked.clear()
-    catalog.add_partitions(table(layout), [layout.values(MOMENT)])
-    assert web.of("UpdateTable") == []
+def test_the_ranges_grow_with_what_is_registered(glue: Glue, layout: DatePartition) -> None:
+    catalog = glue.catalog(projection=True)
+    register(catalog, table(layout, MOMENT))
+    glue.asked.clear()
+    add_partitions(catalog, table(layout), [layout.values(MOMENT)])
+    assert glue.of("UpdateTable") == []
     late = [layout.values(MOMENT - 400 * DAY), layout.values(MOMENT + 200 * DAY)]
-    catalog.add_partitions(table(layout), late)
-    assert folder(layout, MOMENT - 400 * DAY) in projected(web)
-    assert folder(layout, MOMENT + 200 * DAY) in projected(web)
-    assert len(web.of("UpdateTable")) == 1
-    assert raw_partitions(web) == []
+    add_partitions(catalog, table(layout), late)
+    assert folder(layout, MOMENT - 400 * DAY) in projected(glue)
+    assert folder(layout, MOMENT + 200 * DAY) in projected(glue)
+    assert len(glue.of("UpdateTable")) == 1
+    assert raw_partitions(glue) == []
 
 
 @pytest.mark.parametrize("layout", DatePartition)
-def test_a_table_without_partitions_begins_today(web: Glue, layout: DatePartition) -> None:
-    web.catalog(projection=True).create(table(layout))
+def test_a_table_without_partitions_begins_today(glue: Glue, layout: DatePartition) -> None:
+    register(glue.catalog(projection=True), table(layout))
     now = int(datetime.now(UTC).timestamp()) * 1_000_000
-    assert folder(layout, now) in projected(web)
+    assert folder(layout, now) in projected(glue)
 
 
-def test_columns_are_added_as_ever(web: Glue) -> None:
+def test_columns_are_added_as_ever(glue: Glue) -> None:
     layout = DatePartition.DAY
-    web.catalog(projection=True).create(table(layout, MOMENT))
-    before = raw(web)["Parameters"]
-    web.catalog(projection=True).add_columns(table(layout), [COUPON])
-    assert columns(raw(web))[-1] == ("coupon", "string")
-    assert raw(web)["Parameters"] == before
+    register(glue.catalog(projection=True), table(layout, MOMENT))
+    before = raw(glue)["Parameters"]
+    add_columns(glue.catalog(projection=True), table(layout), [COUPON])
+    assert columns(raw(glue))[-1] == ("coupon", "string")
+    assert raw(glue)["Parameters"] == before
 
 
 @pytest.mark.parametrize("layout", DatePartition)
-def test_projection_may_be_set_later(web: Glue, layout: DatePartition) -> None:
-    web.catalog().create(table(layout, MOMENT))
-    assert "projection.enabled" not in raw(web)["Parameters"]
+def test_projection_may_be_set_later(glue: Glue, layout: DatePartition) -> None:
+    register(glue.catalog(), table(layout, MOMENT))
+    assert "projection.enabled" not in raw(glue)["Parameters"]
     later = [layout.values(MOMENT + 400 * DAY)]
-    web.catalog(projection=True).add_partitions(table(layout), later)
-    assert {folder(layout, MOMENT), folder(layout, MOMENT + 400 * DAY)} <= projected(web)
-    assert len(raw_partitions(web)) == 1
+    add_partitions(glue.catalog(projection=True), table(layout), later)
+    assert {folder(layout, MOMENT), folder(layout, MOMENT + 400 * DAY)} <= projected(glue)
+    assert len(raw_partitions(glue)) == 1
 
 
 @pytest.mark.parametrize(
@@ -121,11 +116,11 @@ def test_projection_may_be_set_later(web: Glue, layout: DatePartition) -> None:
         {"projection.day.range": "NOW-3YEARS,NOW", "projection.hr.range": "8,17"},
     ],
 )
-def test_what_others_set_stays(web: Glue, theirs: dict[str, str]) -> None:
+def test_what_others_set_stays(glue: Glue, theirs: dict[str, str]) -> None:
     layout = DatePartition.DAY_HOUR
-    web.catalog(projection=True).create(table(layout, MOMENT))
-    update(web, Parameters={**raw(web)["Parameters"], **theirs})
-    before = raw(web)["Parameters"]
+    register(glue.catalog(projection=True), table(layout, MOMENT))
+    update(glue, Parameters={**raw(glue)["Parameters"], **theirs})
+    before = raw(glue)["Parameters"]
     early = [layout.values(MOMENT - 400 * DAY)]
-    web.catalog(projection=True).add_partitions(table(layout), early)
-    assert raw(web)["Parameters"] == before
+    add_partitions(glue.catalog(projection=True), table(layout), early)
+    assert raw(glue)["Parameters"] == before

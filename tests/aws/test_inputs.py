@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import eventlake.services.load
 from eventlake.errors import InvalidSettings
 from eventlake.lakes import open_store
-from eventlake.model.lake import AwsSettings
-from eventlake.services.load import LoadResult
+from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.verify import LakeFiles, verify
 from tests import lakes
 from tests.aws.moto import Aws
@@ -26,12 +24,6 @@ def raw(tmp_path: Path) -> list[Path]:
     return lakes.small_sample(tmp_path / "raw")
 
 
-def sync(lake: AwsSettings) -> LoadResult:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eventlake.services.load, "LocalSpark", lakes.InlineRunner)
-        return eventlake.services.load.sync("web", lake=lake)  # type: ignore[arg-type]
-
-
 def test_a_bucket_that_was_copied_is_its_own(
     aws: Aws, settings: AwsSettings, raw: list[Path]
 ) -> None:
@@ -43,7 +35,7 @@ def test_a_bucket_that_was_copied_is_its_own(
         s3.put_object(Bucket="the-copy", Key=one.path, Body=before.read(one.path))
         s3.delete_object(Bucket=aws.bucket, Key=one.path)
     assert verify(LakeFiles(*open_store(copy).filesystem()), "web").problems == ()
-    done = sync(copy)
+    done = lakes.sync(copy)
     assert (done.status, done.already_loaded) == ("nothing", len(raw))
 
 
@@ -84,5 +76,5 @@ def test_a_stream_is_kept_in_the_bucket(
         os.close(reader)
     (kept,) = open_store(settings).objects("segment-logs")
     assert open_store(settings).read(kept.path) == raw[0].read_bytes()
-    assert sync(settings).status == "nothing"
+    assert lakes.sync(settings).status == "nothing"
     lakes.assert_complete(settings)

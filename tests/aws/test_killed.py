@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from eventlake.model.lake import AwsSettings
+from eventlake.lakes.aws_settings import AwsSettings
 from tests import lakes, processes
 from tests.aws.calls import Call
 from tests.aws.moto import Aws, entered

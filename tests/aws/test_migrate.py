@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from eventlake.services.adopt import adopt
-from eventlake.services.load import sync
 from tests import lakes, processes
 from tests.aws.moto import Aws
 from tests.aws.segments import SOURCE_ID, SegmentLake, event
@@ -99,7 +98,7 @@ def test_commands_that_do_not_exist_are_in_the_last_section_only() -> None:
 def test_the_sql_for_athena_runs_on_trino(segment: SegmentLake, trino: Trino) -> None:
     lake = segment.aws.settings()
     adopt("ios-prod", lake=lake, changes={"source_id": SOURCE_ID})
-    sync("ios-prod", lake=lake, spark=lakes.InlineRunner())
+    lakes.sync(lake, "ios-prod")
     reports, hours, view = (trino.rows(sql.strip()) for sql in blocks(PAGE, "sql"))
     assert reports[0][1:3] == ["finished", 3]
     assert [tuple(row[:2]) for row in hours][-2:] == [("2026-11-10", "11"), ("2026-11-11", "00")]

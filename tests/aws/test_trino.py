@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from eventlake.model.lake import AwsSettings
+from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.model.layout import DatePartition
 from eventlake.model.settings import SourceSettings
 from eventlake.services.load import LoadResult

@@ -7,7 +7,6 @@ import pytest
 
 from eventlake.errors import EventLakeError, InsufficientPermissions, Unavailable
 from eventlake.lakes import open_store
-from eventlake.stores import s3
 from tests import lakes
 from tests.aws.calls import ENCRYPTED, Call
 from tests.aws.moto import Aws
@@ -52,7 +51,7 @@ def test_an_upload_that_fails_for_good_is_aborted(
     rule: Rule,
     error: type[EventLakeError],
 ) -> None:
-    monkeypatch.setitem(s3.RETRIES, "max_retries", 1)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
     with proxy.ruled(rule), pytest.raises(error, match=PATH):
         upload(aws)
     begun, aborted = proxy.asked("CreateMultipartUpload"), proxy.asked("AbortMultipartUpload")

@@ -4,7 +4,6 @@ import os
 import secrets
 import subprocess
 import tempfile
-import time
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,17 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from pyarrow.fs import AzureFileSystem
 
-from eventlake.model.lake import AzureSettings
-from tests.aws.moto import free_port
+from eventlake.lakes.azure_settings import AzureSettings
 from tests.npm import packages
-from tests.processes import end_session
+from tests.processes import end_session, wait_for_line
 
-PATIENCE = 60.0
-"""Seconds that a server may take to answer."""
 ACCOUNT = "eventsaccount"
 KEY = b64encode(b"a key that nobody may see").decode()
 LEADS_AWAY = ("AZURE_", "IDENTITY_", "MSI_")
@@ -86,7 +81,8 @@ class Azurite:
     """A server with a folder of its own, which may go and come back on the same port."""
 
     folder: Path
-    port: int = field(default_factory=free_port)
+    port: int = 0
+    """The one that it took when it was started first."""
     _process: "subprocess.Popen[bytes] | None" = None
 
     @property
@@ -95,7 +91,7 @@ class Azurite:
 
     def start(self) -> None:
         log = self.folder / "log"
-        with log.open("ab") as said:
+        with log.open("wb") as said:
             self._process = subprocess.Popen(
                 self._command(),
                 env={**os.environ, "AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}"},
@@ -104,7 +100,8 @@ class Azurite:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        assert self._answers(), f"Azurite does not start: {log.read_text()}"
+        listens = r"successfully listens on http://127\.0\.0\.1:(\d+)"
+        self.port = int(wait_for_line(log, listens, self._process))
 
     def _command(self) -> list[str]:
         installed = packages("Azurite", "azurite@3.37.0")
@@ -113,16 +110,6 @@ class Azurite:
         # Clients are ahead of what it says it knows; it answers them all the same.
         quiet = ["--silent", "--disableTelemetry", "--skipApiVersionCheck"]
         return ["node", str(script), "--location", str(self.folder), *place, *quiet]
-
-    def _answers(self) -> bool:
-        assert self._process
-        until = time.monotonic() + PATIENCE
-        while self._process.poll() is None and time.monotonic() < until:
-            try:
-                return httpx.get(self.url, timeout=PATIENCE).status_code == 400
-            except httpx.TransportError:
-                time.sleep(0.1)
-        return False
 
     def stop(self) -> None:
         """Ended by its id; what it has goes to its folder first."""

@@ -4,14 +4,12 @@ import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 from pyarrow.fs import FileSelector
 
 import eventlake.services.load
 from eventlake.errors import InvalidSettings
-from eventlake.model.settings import SourceSettings
 from tests import lakes, processes
 from tests.azure.azurite import ACCOUNT, KEY, Azure, Azurite, entered, started
 from tests.collect.servers import KEY as WRITE_KEY
@@ -80,12 +78,7 @@ def test_from_a_request_to_the_archive_to_a_table(
         assert server.stop() == 0
     assert len(archived(azure)) == 20
     for status, landed in (("finished", 20), ("nothing", 0)):
-        with patch.object(eventlake.services.load, "LocalSpark", lakes.InlineRunner):
-            done = eventlake.services.load.load(
-                [f"{azure.root}/segment-logs/web"],
-                lake=tmp_path / "lake",
-                settings=SourceSettings(source="web"),
-            )
+        done = lakes.load([f"{azure.root}/segment-logs/web"], tmp_path / "lake")
         assert (done.status, done.counts.landed) == (status, landed)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,18 @@ import pytest
 
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings
 from eventlake.lakes import open_store
-from eventlake.model.lake import AzureLogin, AzureSettings
-from eventlake.stores import Store, azure_login
+from eventlake.lakes.azure_settings import AzureSettings
+from eventlake.model.azure import AzureLogin
+from eventlake.secrets import EnvironmentSecrets
+from eventlake.stores import Store
+from eventlake.stores.azure import Adls
 from eventlake.stores.azure_login import Login
 from tests.azure.azurite import ACCOUNT, KEY, LEADS_AWAY, Azure
 from tests.azure.refusing import TOKEN, Refusing
 
 TENANT, CLIENT = (f"{n}0000000-1111-2222-3333-444444444444" for n in (1, 2))
 SECRET = "a-secret-that-nobody-may-see"
+ENVIRONMENT = EnvironmentSecrets(AzureSettings.secrets)
 IDS = {"tenant_id": TENANT, "client_id": CLIENT}
 
 
@@ -25,12 +30,13 @@ def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that is none of Azure's, and an environment that says nothing."""
     for name in (n for n in tuple(os.environ) if n.startswith(LEADS_AWAY)):
         monkeypatch.delenv(name)
-    monkeypatch.setattr(azure_login, "METADATA", ("127.0.0.1", 1))
 
 
 def opened(**settings: Any) -> Store:
     given = {"storage_account": ACCOUNT, "storage_container": "lake", **settings}
-    return open_store(AzureSettings.model_validate(given))
+    store = open_store(AzureSettings.model_validate(given))
+    assert isinstance(store, Adls)
+    return replace(store, login=replace(store.login, metadata=("127.0.0.1", 1)))
 
 
 def refused(store: Store) -> EventLakeError:
@@ -146,9 +152,26 @@ def test_what_goes_to_workers_has_no_secret(azure: Azure, tmp_path: Path) -> Non
 
 def test_arrow_signs_in_as_the_store_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_CLIENT_SECRET", SECRET)
-    assert Login(**IDS).for_arrow() == {**IDS, "client_secret": SECRET}
-    assert Login(how=AzureLogin.IDENTITY, **IDS).for_arrow() == {"client_id": CLIENT}
-    assert Login(how=AzureLogin.CLI, **IDS).for_arrow() == {}
+    login = Login(secrets=ENVIRONMENT, **IDS)
+    assert login.for_arrow() == {**IDS, "client_secret": SECRET}
+    assert replace(login, how=AzureLogin.IDENTITY).for_arrow() == {"client_id": CLIENT}
+    assert replace(login, how=AzureLogin.CLI).for_arrow() == {}
+
+
+@dataclass(frozen=True)
+class Database:
+    """A provider that is none of ours."""
+
+    def get(self, name: str) -> str | None:
+        return {"client_secret": SECRET}.get(name)
+
+
+def test_another_provider_of_secrets(refusing: Refusing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_CLIENT_SECRET", "another")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", KEY)
+    settings = {"storage_account": ACCOUNT, "storage_container": "lake", **IDS}
+    refused(open_store(AzureSettings.model_validate(settings), secrets=Database()))
+    assert [asked["client_secret"] for asked in refusing.tokens] == [SECRET]
 
 
 # What refusals mean

@@ -7,7 +7,7 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,10 +29,14 @@ class Server:
     def post(self, path: str, value: Any, key: str = KEY, **more: Any) -> httpx.Response:
         return httpx.post(self.url + path, json=value, auth=(key, ""), timeout=10, **more)
 
-    def metrics(self) -> dict[str, float]:
-        lines = httpx.get(self.url + "/metrics").text.splitlines()
-        pairs = (line.rpartition(" ") for line in lines if not line.startswith("#"))
-        return {name.removeprefix("eventlake_collect_"): float(value) for name, _, value in pairs}
+    def metrics(self, source: str = "web") -> dict[str, float]:
+        """Return the metrics of a source, without its label, and those that are of no source."""
+        text = httpx.get(self.url + "/metrics").text.replace("eventlake_collect_", "")
+        for label in (f'{{source="{source}"}}', f'source="{source}",'):
+            text = text.replace(label, "")
+        lines = [line for line in text.splitlines() if not line.startswith("#")]
+        pairs = (line.rpartition(" ") for line in lines if "source=" not in line)
+        return {name: float(value) for name, _, value in pairs}
 
     def kill(self) -> None:
         self.process.kill()
@@ -45,9 +49,12 @@ class Server:
 
 
 @contextmanager
-def serving(lake: Path, *options: str, key: str | None = KEY) -> Iterator[Server]:
+def serving(
+    lake: Path, *options: str, key: str | None = KEY, sources: Sequence[str] = ("web",)
+) -> Iterator[Server]:
     """Run a collector on a free port until the end of the block."""
-    command = [sys.executable, "-m", "eventlake.cli.main", "serve", "--source", "web"]
+    command = [sys.executable, "-m", "eventlake.cli.main", "serve"]
+    command += [word for source in sources for word in ("--source", source)]
     command += ["--lake", str(lake), "--port", "0", *options]
     environment = {**os.environ, **({"EVENTLAKE_WRITE_KEY": key} if key else {})}
     log = lake.with_name(f"{lake.name}.log")
@@ -78,9 +85,9 @@ def file_limit(files: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def archived(lake: Path, pattern: str = "*/*.gz") -> list[dict[str, Any]]:
+def archived(lake: Path, pattern: str = "*/*.gz", source: str = "web") -> list[dict[str, Any]]:
     """Return all events in the archive of the source."""
-    files = sorted((lake / "segment-logs" / "web").glob(pattern))
+    files = sorted((lake / "segment-logs" / source).glob(pattern))
     return [json.loads(line) for file in files for line in gzip.open(file).read().splitlines()]
 
 
@@ -88,9 +95,9 @@ def rejected(lake: Path) -> list[dict[str, Any]]:
     return archived(lake, ".rejected/*/*.gz")
 
 
-def spooled(lake: Path) -> list[Path]:
-    """Return the segments that are not in the archive."""
-    return sorted((lake / "segment-logs" / "web" / ".spool").rglob("*.open"))
+def spooled(lake: Path, source: str = "web") -> list[Path]:
+    """Return the segments of the source that are not in the archive."""
+    return sorted((lake / "segment-logs" / source / ".spool").rglob("*.open"))
 
 
 def event(number: int, **more: Any) -> dict[str, Any]:

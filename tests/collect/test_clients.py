@@ -94,14 +94,14 @@ def test_every_call_arrives_field_by_field(send: Send, tmp_path: Path) -> None:
         check_event(events[expected["type"]], expected)
 
 
-def check_event(event: dict[str, Any], expected: dict[str, Any]) -> None:
+def check_event(event: dict[str, Any], expected: dict[str, Any], source: str = "web") -> None:
     for name in expected.keys() - {"timestamp", "context", "integrations"}:
         assert event[name] == expected[name], name
     assert event["context"].items() >= CONTEXT.items()
     assert "library" in event["context"]
     assert event["integrations"]["All"] is True
     assert event["messageId"]
-    assert event["projectId"] == "web"
+    assert event["projectId"] == source
     assert "writeKey" not in event
     check_times(event)
 

@@ -1,5 +1,9 @@
-"""Fuzzing: valid and invalid requests generated from the OpenAPI description."""
+"""Fuzzing: valid and invalid requests generated from the OpenAPI description.
 
+The edges of every field, and some requests by chance; `make abuse` has many more of those.
+"""
+
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,28 +12,22 @@ import httpx
 
 from tests.collect.servers import KEY, serving
 
-EXAMPLES = 12
+SECONDS = os.environ.get("EVENTLAKE_ABUSE_SECONDS")
+LIMITS = ["--max-examples", "1000", "--max-time", SECONDS] if SECONDS else ["--max-examples", "3"]
 
 
 def test_no_request_is_a_server_error(tmp_path: Path) -> None:
     with serving(tmp_path / "lake") as server:
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json"]
-        limits = [
-            "--max-time",
-            "30",  # the first 12 go into the edges of every field, the rest into chance
-            "--max-examples",
-            str(EXAMPLES),
-            "--generation-deterministic",
-            "--no-color",
-        ]
+        repeatable = ["--generation-deterministic", "--no-color"]
         checks = ["--checks", "not_a_server_error", "--phases", "coverage,fuzzing"]
         fuzz = subprocess.run(
-            [*command, *limits, *checks, "--mode", "all", "--auth", f"{KEY}:x"],
+            [*command, *LIMITS, *repeatable, *checks, "--mode", "all", "--auth", f"{KEY}:x"],
             check=False,
             capture_output=True,
             text=True,
             cwd=tmp_path,
-            timeout=90,
+            timeout=240 + float(SECONDS or 0),
         )
         assert fuzz.returncode == 0, fuzz.stdout
         counts = server.metrics()

@@ -7,10 +7,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from eventlake.services.load import sync
 from eventlake.services.read import open_lake
+from tests import lakes
 from tests.collect.servers import KEY, archived, serving, spooled
 
 ROUNDS = 5
@@ -49,7 +48,6 @@ def size(out: Path) -> int:
     return out.stat().st_size if out.exists() else 0
 
 
-@pytest.mark.spark
 def test_every_acknowledged_event_is_in_the_lake_exactly_once(tmp_path: Path) -> None:
     lake, out = tmp_path / "lake", tmp_path / "acknowledged"
     for turn in range(ROUNDS):
@@ -62,14 +60,14 @@ def test_every_acknowledged_event_is_in_the_lake_exactly_once(tmp_path: Path) ->
         assert server.stop() == 0
     assert not spooled(lake)
     assert len(acknowledged) > 100 * ROUNDS
-    result = sync("web", lake=lake, master="local[2]")
+    result = sync("web", lake=lake, where=lakes.InlineRunner())
     assert result.status == "finished"
     rows = open_lake(lake).query("select id, count(*) as n from web.page group by id")
     landed = dict(zip(rows["id"].to_pylist(), rows["n"].to_pylist(), strict=True))
     assert acknowledged - landed.keys() == set()
     assert result.counts.duplicates >= 500
     assert set(landed.values()) == {1}
-    assert sync("web", lake=lake, master="local[2]").status == "nothing"
+    assert sync("web", lake=lake, where=lakes.InlineRunner()).status == "nothing"
 
 
 def test_a_kill_between_archive_and_spool_archives_nothing_twice(tmp_path: Path) -> None:

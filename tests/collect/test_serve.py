@@ -11,7 +11,7 @@ import httpx
 from tests.collect.servers import KEY, archived, event, rejected, serving, spooled
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 8.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until
@@ -110,7 +110,7 @@ def test_a_generated_key_is_reused_and_a_source_can_be_disabled(tmp_path: Path) 
     with serving(lake, key=None) as server:
         key = json.loads(file.read_text())["write_key"]
         assert server.process.stdout
-        assert server.process.stdout.readline() == f"write key: {key}\n"
+        assert server.process.stdout.readline() == f"write key of web: {key}\n"
         line = server.process.stdout.readline()
         assert f"curl -u {key}:" in line
         assert server.post("/v1/track", event(1), key=key).status_code == 200

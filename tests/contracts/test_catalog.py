@@ -11,9 +11,11 @@ from eventlake.errors import InvalidSettings, MissingTable
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.schema import Column
 from eventlake.model.types import Type
-from eventlake.ports import Catalog
+from eventlake.ports import Catalog, NoProgress
 from eventlake.stores import Disk
 from tests.aws.glue import aws, glue
+from tests.catalogs import MemoryCatalog, add_columns, add_partitions, register
+from tests.lakes import Recorder
 
 __all__ = ["aws", "glue"]
 
@@ -30,7 +32,16 @@ def _glue(request: pytest.FixtureRequest) -> Connect:
     return connect
 
 
-BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Connect]] = {"files": _files, "glue": _glue}
+def _memory(_: pytest.FixtureRequest) -> Connect:
+    catalog = MemoryCatalog()
+    return lambda: catalog
+
+
+BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Connect]] = {
+    "files": _files,
+    "glue": _glue,
+    "memory": _memory,
+}
 
 
 @pytest.fixture(params=BACKENDS)
@@ -41,10 +52,7 @@ def connect(request: pytest.FixtureRequest) -> Connect:
 
 @pytest.fixture
 def catalog(connect: Connect) -> Catalog:
-    found = connect()
-    for database in ("web", "app"):
-        found.database(database)
-    return found
+    return connect()
 
 
 def column(name: str, kind: Type = Type.STRING) -> Column:
@@ -74,15 +82,8 @@ def test_a_new_catalog_has_no_tables(connect: Connect) -> None:
     assert connect().table("web", "orders") is None
 
 
-def test_a_database_may_be_asked_for_again(catalog: Catalog) -> None:
-    catalog.database("web")
-    catalog.create(ORDERS)
-    catalog.database("web")
-    assert found(catalog) == ORDERS
-
-
 def test_a_table_is_found_as_it_was_registered(catalog: Catalog, connect: Connect) -> None:
-    catalog.create(ORDERS)
+    register(catalog, ORDERS)
     assert found(catalog) == ORDERS
     assert found(connect()) == ORDERS
 
@@ -90,19 +91,19 @@ def test_a_table_is_found_as_it_was_registered(catalog: Catalog, connect: Connec
 def test_every_type_survives(catalog: Catalog) -> None:
     every = tuple(column(f"c{number}", kind) for number, kind in enumerate(Type))
     table = ORDERS.model_copy(update={"columns": (ID, *every)})
-    catalog.create(table)
+    register(catalog, table)
     assert found(catalog).columns == (ID, *every)
 
 
 def test_long_names(catalog: Catalog) -> None:
     update = {"name": "t" * 127, "columns": (column("c" * 250), column("_rescued_data"))}
     table = ORDERS.model_copy(update=update)
-    catalog.create(table)
+    register(catalog, table)
     assert found(catalog, table) == table
 
 
 def test_a_table_that_is_not_there(catalog: Catalog) -> None:
-    catalog.create(ORDERS)
+    register(catalog, ORDERS)
     assert catalog.table("web", "order") is None
     assert catalog.table("app", "orders") is None
     assert catalog.table("nowhere", "orders") is None
@@ -112,56 +113,56 @@ def test_tables_of_all_databases(catalog: Catalog) -> None:
     other = ORDERS.model_copy(update={"database": "app", "source": "app"})
     pages = ORDERS.model_copy(update={"name": "page"})
     for table in (ORDERS, other, pages):
-        catalog.create(table)
+        register(catalog, table)
     names = sorted((table.database, table.name) for table in catalog.tables())
     assert names == [("app", "orders"), ("web", "orders"), ("web", "page")]
     assert found(catalog, other).source == "app"
 
 
 def test_registering_again_changes_nothing(catalog: Catalog) -> None:
-    catalog.create(ORDERS)
-    catalog.add_columns(ORDERS, [column("coupon")])
-    catalog.add_partitions(ORDERS, [SEVEN])
+    register(catalog, ORDERS)
+    add_columns(catalog, ORDERS, [column("coupon")])
+    add_partitions(catalog, ORDERS, [SEVEN])
     before = found(catalog)
-    catalog.create(ORDERS)
+    register(catalog, ORDERS)
     assert found(catalog) == before
 
 
 def test_registering_again_adds_what_was_lacking(catalog: Catalog) -> None:
     first = ORDERS.model_copy(update={"partitions": (EIGHT,)})
     more = {"columns": (ID, column("total"), WHEN), "partitions": (SEVEN,)}
-    catalog.create(first)
-    catalog.create(ORDERS.model_copy(update=more))
+    register(catalog, first)
+    register(catalog, ORDERS.model_copy(update=more))
     assert found(catalog).columns == (ID, WHEN, column("total"))
     assert found(catalog).partitions == (SEVEN, EIGHT)
 
 
 def test_adding_a_column_keeps_the_others(catalog: Catalog) -> None:
-    catalog.create(ORDERS)
-    catalog.add_columns(ORDERS, [column("coupon"), column("total", Type.DECIMAL)])
-    catalog.add_columns(ORDERS, [column("b", Type.BIGINT)])
+    register(catalog, ORDERS)
+    add_columns(catalog, ORDERS, [column("coupon"), column("total", Type.DECIMAL)])
+    add_columns(catalog, ORDERS, [column("b", Type.BIGINT)])
     added = (column("coupon"), column("total", Type.DECIMAL), column("b", Type.BIGINT))
     assert found(catalog).columns == (ID, WHEN, *added)
 
 
 def test_a_column_that_is_there_stays_as_it_is(catalog: Catalog) -> None:
-    catalog.create(ORDERS)
+    register(catalog, ORDERS)
     for _ in range(2):
-        catalog.add_columns(ORDERS, [column("id", Type.BIGINT), WHEN, column("coupon")])
+        add_columns(catalog, ORDERS, [column("id", Type.BIGINT), WHEN, column("coupon")])
     assert found(catalog).columns == (ID, WHEN, column("coupon"))
 
 
 def test_no_columns_and_no_partitions(catalog: Catalog) -> None:
-    catalog.create(ORDERS)
-    catalog.add_columns(ORDERS, [])
-    catalog.add_partitions(ORDERS, [])
+    register(catalog, ORDERS)
+    add_columns(catalog, ORDERS, [])
+    add_partitions(catalog, ORDERS, [])
     assert found(catalog) == ORDERS
 
 
 def test_partitions_are_known_once_and_in_order(catalog: Catalog) -> None:
-    catalog.create(ORDERS)
-    catalog.add_partitions(ORDERS, [EIGHT])
-    catalog.add_partitions(ORDERS, [EIGHT, SEVEN, EIGHT])
+    register(catalog, ORDERS)
+    add_partitions(catalog, ORDERS, [EIGHT])
+    add_partitions(catalog, ORDERS, [EIGHT, SEVEN, EIGHT])
     assert found(catalog).partitions == (SEVEN, EIGHT)
 
 
@@ -169,18 +170,18 @@ def test_many_partitions_at_once(catalog: Catalog) -> None:
     many = [
         {"day": f"2026-11-{day:02}", "hr": f"{hr:02}"} for day in range(1, 11) for hr in range(24)
     ]
-    catalog.create(ORDERS)
-    catalog.add_partitions(ORDERS, many)
+    register(catalog, ORDERS)
+    add_partitions(catalog, ORDERS, many)
     assert list(found(catalog).partitions) == many
 
 
 def test_an_old_view_of_a_table_undoes_nothing(connect: Connect, catalog: Catalog) -> None:
-    catalog.create(ORDERS)
+    register(catalog, ORDERS)
     view = found(connect())
-    catalog.add_columns(ORDERS, [column("coupon")])
-    catalog.add_partitions(ORDERS, [SEVEN])
-    connect().add_columns(view, [column("total")])
-    connect().add_partitions(view, [EIGHT])
+    add_columns(catalog, ORDERS, [column("coupon")])
+    add_partitions(catalog, ORDERS, [SEVEN])
+    add_columns(connect(), view, [column("total")])
+    add_partitions(connect(), view, [EIGHT])
     assert found(catalog).columns == (ID, WHEN, column("coupon"), column("total"))
     assert found(catalog).partitions == (SEVEN, EIGHT)
 
@@ -192,8 +193,8 @@ def test_a_dropped_table_is_forgotten_and_its_files_are_not(
     kept.parent.mkdir(parents=True)
     kept.write_bytes(b"rows")
     pages = ORDERS.model_copy(update={"name": "page"})
-    catalog.create(ORDERS)
-    catalog.create(pages)
+    register(catalog, ORDERS)
+    register(catalog, pages)
     for _ in range(2):
         catalog.drop(ORDERS)
     assert catalog.table("web", "orders") is None
@@ -202,62 +203,86 @@ def test_a_dropped_table_is_forgotten_and_its_files_are_not(
 
 
 def test_a_dropped_table_may_come_back(catalog: Catalog) -> None:
-    catalog.create(ORDERS)
-    catalog.add_partitions(ORDERS, [SEVEN])
+    register(catalog, ORDERS)
+    add_partitions(catalog, ORDERS, [SEVEN])
     catalog.drop(ORDERS)
     again = ORDERS.model_copy(update={"columns": (WHEN, ID)})
-    catalog.create(again)
+    register(catalog, again)
     assert found(catalog) == again
 
 
 def test_two_runs_may_register_at_once(connect: Connect, catalog: Catalog) -> None:
-    catalog.create(ORDERS)
+    register(catalog, ORDERS)
     days = [
         [{"day": f"2026-{month:02}-{day:02}", "hr": "00"} for day in range(1, 21)]
         for month in (1, 2)
     ]
 
-    def register(mine: list[dict[str, str]]) -> None:
+    def add_one_by_one(mine: list[dict[str, str]]) -> None:
         client = connect()
         for partition in mine:
-            client.add_partitions(ORDERS, [partition])
+            add_partitions(client, ORDERS, [partition])
 
     with ThreadPoolExecutor(2) as both:
-        list(both.map(register, days))
+        list(both.map(add_one_by_one, days))
     assert list(found(catalog).partitions) == days[0] + days[1]
 
 
 def test_a_list_of_tables_leaves_their_partitions_out(catalog: Catalog) -> None:
-    catalog.create(ORDERS.model_copy(update={"partitions": (SEVEN, EIGHT)}))
+    register(catalog, ORDERS.model_copy(update={"partitions": (SEVEN, EIGHT)}))
     assert list(catalog.tables()) == [ORDERS]
 
 
 def test_tables_of_one_database(catalog: Catalog) -> None:
     other = ORDERS.model_copy(update={"database": "app", "source": "app"})
     for table in (ORDERS, other):
-        catalog.create(table)
+        register(catalog, table)
     assert list(catalog.tables("app")) == [other]
     assert list(catalog.tables("nowhere")) == []
 
 
-@pytest.mark.parametrize("change", ["add_columns", "add_partitions"])
-def test_a_table_that_is_not_there_cannot_be_changed(catalog: Catalog, change: str) -> None:
-    catalog.create(ORDERS)
+def test_a_table_that_is_not_there_is_not_created_from_a_change(catalog: Catalog) -> None:
+    register(catalog, ORDERS)
     catalog.drop(ORDERS)
-    more = {"add_columns": [column("coupon")], "add_partitions": [SEVEN]}
-    with pytest.raises(MissingTable, match=r"web\.orders"):
-        getattr(catalog, change)(ORDERS, more[change])
+    for change in (
+        lambda: add_columns(catalog, ORDERS, [column("coupon")]),
+        lambda: add_partitions(catalog, ORDERS, [SEVEN]),
+    ):
+        with pytest.raises(MissingTable, match=r"web\.orders"):
+            change()
     assert catalog.table("web", "orders") is None
 
 
-@pytest.mark.parametrize("change", ["create", "add_columns", "add_partitions"])
-def test_a_table_of_this_name_with_other_files_is_left_alone(catalog: Catalog, change: str) -> None:
-    catalog.create(ORDERS)
+def test_a_database_that_is_not_there_is_created_with_its_tables(catalog: Catalog) -> None:
+    partial = ORDERS.model_copy(update={"is_partial": True})
+    pages = ORDERS.model_copy(update={"name": "pages"})
+    errors = catalog.ensure([partial, pages], NoProgress())
+    assert {name: type(error) for name, error in errors.items()} == {"web.orders": MissingTable}
+    assert list(catalog.tables()) == [pages]
+
+
+def test_a_table_of_this_name_with_other_files_is_left_alone(catalog: Catalog) -> None:
+    register(catalog, ORDERS)
     other = ORDERS.model_copy(update={"location": "segment-data/data/app/segment_type=orders"})
-    more = {"create": (), "add_columns": ([column("coupon")],), "add_partitions": ([SEVEN],)}
-    with pytest.raises(InvalidSettings, match=r"web\.orders .*location.*table_prefix"):
-        getattr(catalog, change)(other, *more[change])
+    for change in (
+        lambda: register(catalog, other),
+        lambda: add_columns(catalog, other, [column("coupon")]),
+        lambda: add_partitions(catalog, other, [SEVEN]),
+    ):
+        with pytest.raises(InvalidSettings, match=r"web\.orders .*location.*table_prefix"):
+            change()
     assert found(catalog) == ORDERS
+
+
+def test_a_refused_table_does_not_hinder_the_others(catalog: Catalog) -> None:
+    register(catalog, ORDERS)
+    refused = ORDERS.model_copy(update={"location": "segment-data/data/app/segment_type=orders"})
+    others = [ORDERS.model_copy(update={"name": f"t{number}"}) for number in range(40)]
+    steps = Recorder()
+    errors = catalog.ensure([*others[:20], refused, *others[20:]], steps)
+    assert {name: type(error) for name, error in errors.items()} == {"web.orders": InvalidSettings}
+    assert {table.name for table in catalog.tables()} == {"orders", *(one.name for one in others)}
+    assert steps.steps[-1] == ("register", 41)
 
 
 # Replacing
@@ -271,7 +296,7 @@ def test_replacing_makes_a_table_that_is_not_there(catalog: Catalog) -> None:
 
 def test_replacing_corrects_location_and_partitions(catalog: Catalog) -> None:
     elsewhere = {"location": "segment-data/data/old/segment_type=orders", "partitions": (SEVEN,)}
-    catalog.create(ORDERS.model_copy(update=elsewhere))
+    register(catalog, ORDERS.model_copy(update=elsewhere))
     wanted = ORDERS.model_copy(update={"partitions": (EIGHT,)})
     catalog.replace(wanted)
     assert found(catalog) == wanted
@@ -279,7 +304,7 @@ def test_replacing_corrects_location_and_partitions(catalog: Catalog) -> None:
 
 def test_replacing_removes_partitions_that_there_are_not(catalog: Catalog) -> None:
     many = [{"day": f"2026-10-{day:02}", "hr": "00"} for day in range(1, 31)]
-    catalog.create(ORDERS.model_copy(update={"partitions": (SEVEN, EIGHT, *many)}))
+    register(catalog, ORDERS.model_copy(update={"partitions": (SEVEN, EIGHT, *many)}))
     wanted = ORDERS.model_copy(update={"partitions": (SEVEN,)})
     catalog.replace(wanted)
     assert found(catalog) == wanted

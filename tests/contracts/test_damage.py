@@ -15,7 +15,9 @@ import pytest
 
 from eventlake.cli.main import main
 from eventlake.errors import Damaged
-from eventlake.ledger import Ledger, commits
+from eventlake.ledger import Ledger
+from eventlake.model.layout import DEFAULT_LAYOUT
+from eventlake.model.tunables import LedgerTunables
 from eventlake.services.read import open_lake
 from eventlake.services.repair import repair
 from eventlake.stores import Disk
@@ -51,10 +53,10 @@ def lake(tmp_path: Path, logs: list[Path]) -> Path:
 
 
 @pytest.fixture
-def folded(lake: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folded(lake: Path) -> Path:
     """The same, with a snapshot of all three commits."""
-    monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 3)
-    Ledger(Disk(str(lake)), "web").snapshot_if_due(3)
+    ledger = Ledger(Disk(str(lake)), DEFAULT_LAYOUT, "web", LedgerTunables(snapshot_every=3))
+    ledger.snapshot_if_due(3)
     assert (lake / LEDGER / "snapshots/000000000003.json").exists()
     return lake
 
@@ -85,7 +87,7 @@ def holding(path: Path, content: bytes) -> Iterator[None]:
 Use = Callable[[Path, list[Path]], Any]
 USES: dict[str, Use] = {
     "load": lambda lake, logs: lakes.load(logs, lake),
-    "sync": lambda lake, _: sync(lake),
+    "sync": lambda lake, _: lakes.sync(lake),
     "tables": lambda lake, _: open_lake(lake).tables(),
     "schema": lambda lake, _: open_lake(lake).schema("web.order_done"),
     "query": lambda lake, _: open_lake(lake).query("select count(*) from web.order_done"),
@@ -93,12 +95,6 @@ USES: dict[str, Use] = {
     "verify": lambda lake, _: check(lake),
 }
 every_use = pytest.mark.parametrize("use", USES.values(), ids=USES)
-
-
-def sync(lake: Path) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eventlake.services.load.LocalSpark", lakes.InlineRunner)
-        return lakes.eventlake.services.load.sync("web", lake=lake)
 
 
 def one(lake: Path, pattern: str) -> Path:
@@ -213,14 +209,14 @@ def test_a_commit_with_a_value_of_another_kind(
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[]", b'{"sequence":2}'])
 def test_a_damaged_snapshot_is_not_needed(folded: Path, logs: list[Path], content: bytes) -> None:
     path = folded / LEDGER / "snapshots/000000000003.json"
-    with holding(path, content):
-        assert lakes.load(logs, folded).already_loaded == 3
-        (problem,) = check(folded).problems
-        assert problem.startswith(f"{name(folded, path)} ")
-        assert "eventlake repair" in problem
-        repair(folded)
-        assert check(folded).ok
-    path.unlink()
+    path.write_bytes(content)
+    assert lakes.load(logs, folded).already_loaded == 3
+    (problem,) = check(folded).problems
+    assert problem.startswith(f"{name(folded, path)} ")
+    assert "eventlake repair" in problem
+    repair(folded)
+    assert check(folded).ok
+    assert not path.exists(), "three commits are too few for a snapshot"
     assert lakes.load(logs, folded).already_loaded == 3
 
 

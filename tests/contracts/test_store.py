@@ -14,6 +14,7 @@ from eventlake.lakes import open_store
 from eventlake.stores import Disk, Range, Store
 from tests.aws.moto import Aws, aws
 from tests.azure.azurite import Azure, azure
+from tests.stores import WatchedDisk
 
 __all__ = ["aws", "azure"]
 
@@ -31,7 +32,7 @@ def test_what_is_written_is_read(store: Store) -> None:
     store.write("a/c.txt", pa.py_buffer(b"world"))
     assert store.read("a/b.txt") == b"hello"
     assert store.read("a/c.txt") == b"world"
-    assert bytes(store.read_range("a/b.txt", 1, 3)) == b"ell"
+    assert [bytes(part) for part in store.read_ranges([Range("a/b.txt", 1, 3)])] == [b"ell"]
     assert store.open("a/b.txt").read() == b"hello"
     store.write("a/b.txt", b"again")
     assert store.read("a/b.txt") == b"again"
@@ -74,14 +75,13 @@ def test_parts_come_in_the_order_that_they_are_asked_for(store: Store) -> None:
     assert found == [path.encode() * size for path, _, size in ranges]
 
 
-def test_a_file_is_opened_once_for_its_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, opened = Disk(str(tmp_path)), list[str]()
+def test_a_file_is_opened_once_for_its_parts(tmp_path: Path) -> None:
+    opened = list[str]()
+    store = WatchedDisk(
+        str(tmp_path), lambda name, path: opened.append(path) if name == "open" else None
+    )
     for name in "abc":
         store.write_staged(name, pa.py_buffer(name.encode() * 100))
-    read = Disk.open
-    monkeypatch.setattr(Disk, "open", lambda self, path: opened.append(path) or read(self, path))
     list(store.read_ranges(Range("abc"[n % 3], n, 1) for n in range(60)))
     assert opened == ["a", "b", "c"]
 
@@ -226,7 +226,7 @@ def test_settled_and_secured(store: Store) -> None:
     [
         lambda store: store.read("gone"),
         lambda store: store.open("gone"),
-        lambda store: store.read_range("gone", 0, 1),
+        lambda store: list(store.read_ranges([Range("gone", 0, 1)])),
         lambda store: list(store.stream("gone")),
         lambda store: store.publish("gone", "to"),
     ],

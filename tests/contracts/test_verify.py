@@ -23,7 +23,7 @@ from eventlake.archive import lake_address
 from eventlake.errors import InvalidSettings
 from eventlake.lakes import open_store
 from eventlake.model.commit import Commit, Counts, DataFile, Input, TableCommit
-from eventlake.model.layout import data_path, partition_path, quarantine_path, table_path
+from eventlake.model.layout import DEFAULT_LAYOUT, data_path, partition_path
 from eventlake.model.naming import Call
 from eventlake.model.schema import new_table
 from eventlake.model.settings import SourceSettings
@@ -121,7 +121,7 @@ class Lake:
             groups[row.table, tuple(partition.items())].append(row)
         tables = defaultdict(list)
         for (table, partition), group in groups.items():
-            home = table_path(self.settings.folder, table)
+            home = DEFAULT_LAYOUT.table_path(self.settings.folder, table)
             path = data_path(home, dict(partition), self.run, 1)
             self.write(path, group)
             size = (self.root / path).stat().st_size
@@ -151,7 +151,7 @@ class Lake:
     def quarantine(self, *reasons: str) -> None:
         """What the next commit's run kept of lines that are no events."""
         run = str(int(self.run) + 1)
-        path = self.root / quarantine_path(self.settings.folder, run)
+        path = self.root / DEFAULT_LAYOUT.quarantine_path(self.settings.folder, run)
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.table({"reason": reasons, "run_id": [run] * len(reasons)}), path)
 
@@ -321,7 +321,7 @@ def test_a_row_without_an_id(lake: Lake) -> None:
 
 def stray(lake: Lake) -> str:
     partition = partition_path(lake.settings.date_partition.values(micros(NOON)))
-    return f"{table_path('src1', 'signed_up')}/{partition}/stray.parquet"
+    return f"{DEFAULT_LAYOUT.table_path('src1', 'signed_up')}/{partition}/stray.parquet"
 
 
 def test_a_file_that_no_commit_names(lake: Lake) -> None:

@@ -9,7 +9,8 @@ import boto3
 import pytest
 from botocore import xform_name
 
-from eventlake.model import lake, layout
+from eventlake.lakes import aws_settings as lake
+from eventlake.model.layout import DEFAULT_LAYOUT, LOGS
 from tests.deploy.module import MODULE, ROOT, Statement, declared, resources, statements
 
 RULES = {
@@ -214,8 +215,8 @@ def test_no_action_and_no_resource_is_left_open(allowed: list[Statement]) -> Non
 
 def test_s3_is_open_below_the_four_prefixes_only(allowed: list[Statement]) -> None:
     names = declared("locals")
-    data = layout.DATA.partition("/")[0]
-    assert names["prefixes"] == [f"{layout.LOGS}/", f"{layout.STAGE}/", f"{data}/", "logs/"]
+    prefixes = (LOGS, DEFAULT_LAYOUT.stage, *DEFAULT_LAYOUT.roots, "logs")
+    assert names["prefixes"] == [f"{one}/" for one in prefixes]
     assert names["objects"] == (
         '${[for prefix in local.prefixes : "${local.bucket_arn}/${prefix}*"]}'
     )
@@ -300,7 +301,7 @@ def test_only_the_stage_expires_after_14_days() -> None:
         for limit in rule.get("expiration", [])
         if limit.keys() != {"expired_object_delete_marker"}
     ]
-    assert expiring == [([{"prefix": f"{layout.STAGE}/"}], 14)]
+    assert expiring == [([{"prefix": f"{DEFAULT_LAYOUT.stage}/"}], 14)]
     assert not any("transition" in rule for rule in rules)
     (aborted,) = [rule for rule in rules if "abort_incomplete_multipart_upload" in rule]
     assert aborted["filter"] == [{}]

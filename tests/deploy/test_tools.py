@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from eventlake.model.lake import lake_settings
+from eventlake.lakes import lake_settings
 from tests.deploy.module import MODULE
 
 CHECKOV = "checkov==3.3.30"

@@ -13,7 +13,7 @@ import pytest
 
 from eventlake.cli.reference import list_commands
 from eventlake.errors import EventLakeError
-from eventlake.model.lake import KINDS
+from eventlake.lakes.kinds import KINDS, settings_model
 from eventlake.model.settings import SourceSettings
 from tests.processes import PATIENCE, SHORT_LIVED
 
@@ -103,7 +103,7 @@ def test_the_tutorial_runs_as_it_is_shown(tmp_path: Path) -> None:
         assert line is None, f"{step.command}\ndoes not print\n{line}\nbut\n{output}"
     for page in (TUTORIAL, README):
         [code] = blocks(page, "python")
-        assert run([sys.executable, "-c", code], tmp_path).split() == ["nothing", "502"]
+        assert run([sys.executable, "-c", code], tmp_path).split() == ["nothing", "476"]
 
 
 def test_lines_that_are_not_printed_are_found() -> None:
@@ -176,9 +176,7 @@ def test_pages_name_everything_there_is() -> None:
     assert len(reasons()) == 9
     assert {word for word in (*errors(), *reasons()) if f"`{word}`" not in written} == set()
     settings = {
-        name
-        for own in (SourceSettings, *(own for own, _ in KINDS.values()))
-        for name in own.model_fields
+        name for own in (SourceSettings, *map(settings_model, KINDS)) for name in own.model_fields
     }
     assert {name for name in settings if f"`{name}`" not in every} == set()
     assert {name for name in OPTIONS if f"eventlake {name}" not in every} == set()

@@ -10,23 +10,24 @@ from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
 from eventlake.catalogs.files import FilesCatalog
+from eventlake.clock import SYSTEM_CLOCK
 from eventlake.errors import Conflict
-from eventlake.ledger import Stage, is_dead, read_lease
+from eventlake.ledger import Ledger, Stage, is_dead, read_lease
 from eventlake.model.catalog import CatalogTable
-from eventlake.model.layout import stage_path
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.schema import Column
 from eventlake.model.types import Type
-from eventlake.pipeline import plan
 from eventlake.ports import Progress
 from eventlake.services.load import LoadResult
-from eventlake.stores import Disk, Store
+from eventlake.stores import Disk
 from tests import lakes, processes
+from tests.catalogs import add_partitions, register
 from tests.processes import Meet
+from tests.stores import WatchedDisk
 
 NAMES = ("one", "two")
 
@@ -233,18 +234,12 @@ class PublishesLate:
             files = (file for done in commit["tables"] for file in done["adds"])
             self.moves = [*commit["ids"], *files]
 
-    def watched(self, look: Any) -> Any:
-        """A look at the store, after which the files move."""
-
-        def then_move(store: Store, path: str) -> Any:
-            try:
-                return look(store, path)
-            finally:
-                for move in self.moves:
-                    store.publish(move["staged"], move["path"])
-                self.moves = []
-
-        return then_move
+    def move(self, operation: str, path: str) -> None:
+        """Publish the other run's files after a look at the store, whether it found one or not."""
+        if operation in ("find", "open"):
+            moves, self.moves = self.moves, []
+            for move in moves:
+                Disk(str(self.lake)).publish(move["staged"], move["path"])
 
 
 class Stops:
@@ -259,11 +254,8 @@ def test_an_index_that_moves_while_it_is_looked_for_is_found(tmp_path: Path, lak
     one = write(tmp_path / "raw/1.json", event("a"))
     two = write(tmp_path / "raw/2.json", event("b"))
     other = PublishesLate(two, lake)
-    with (
-        patch.object(Store, "exists", other.watched(Store.exists)),
-        patch.object(Disk, "open", other.watched(Disk.open)),
-    ):
-        assert lakes.load([one], lake, other).status == "finished"
+    store = WatchedDisk(str(lake), after=other.move)
+    assert lakes.load([one], store.lake(), other).status == "finished"
 
 
 def test_many_at_once(tmp_path: Path, lake: Path) -> None:
@@ -319,18 +311,16 @@ def test_a_run_that_commits_while_another_recovers_keeps_its_files(
     late = [{**event(f"b{n}"), "receivedAt": f"2027-06-01T0{n}:00:00Z"} for n in range(5)]
     two = write(tmp_path / "raw/2.json", *late)
     first = processes.start(load_with, [one], lake, CommitsAndDies(tmp_path))
-    look = plan.list_staged_runs
 
-    def look_while_it_commits(store: Store, folder: str) -> list[str]:
-        found = look(store, folder) if when == "after" else []
-        (tmp_path / "go").touch()
-        assert processes.finish(first) == 9
-        return found if when == "after" else look(store, folder)
+    def let_it_commit(operation: str, path: str) -> None:
+        if (operation, path) == ("names", DEFAULT_LAYOUT.stage) and not (tmp_path / "go").exists():
+            (tmp_path / "go").touch()
+            assert processes.finish(first) == 9
 
+    store = WatchedDisk(str(lake), **{when: let_it_commit})
     with processes.ended(first):
         processes.wait_for(tmp_path / "staged")
-        with patch.object(plan, "list_staged_runs", look_while_it_commits):
-            assert lakes.load([two], lake).status == "finished"
+        assert lakes.load([two], store.lake()).status == "finished"
     assert lakes.load([one, two], lake).status == "nothing"
     assert lakes.assert_complete(lake).rows == 15
 
@@ -423,16 +413,17 @@ def test_a_run_held_for_dead_that_commits_first_keeps_its_files(tmp_path: Path, 
 
 def test_a_stage_that_has_no_lease_yet_is_not_dead(tmp_path: Path) -> None:
     """Its folder is created a moment before its lease."""
-    store, run_id = Disk(str(tmp_path)), f"{time.time_ns():019d}"
-    (tmp_path / stage_path(run_id)).mkdir(parents=True)
-    assert not is_dead(store, run_id)
-    assert is_dead(store, "1700000000000000000")
+    ledger = Ledger(Disk(str(tmp_path)), DEFAULT_LAYOUT, "web")
+    run_id = f"{time.time_ns():019d}"
+    (tmp_path / DEFAULT_LAYOUT.stage_path(run_id)).mkdir(parents=True)
+    assert not is_dead(ledger, run_id, SYSTEM_CLOCK.now())
+    assert is_dead(ledger, "1700000000000000000", SYSTEM_CLOCK.now())
 
 
 def test_a_lease_that_goes_while_it_is_read_is_no_lease(tmp_path: Path) -> None:
     """Its run has just removed its stage."""
 
-    path = tmp_path / stage_path("1700000000000000000") / "lease.json"
+    path = tmp_path / DEFAULT_LAYOUT.stage_path("1700000000000000000") / "lease.json"
 
     class Fleeting:
         """Lets its last look at the lease be the last."""
@@ -446,9 +437,10 @@ def test_a_lease_that_goes_while_it_is_read_is_no_lease(tmp_path: Path) -> None:
             return getattr(self.store, name)
 
     store = Disk(str(tmp_path))
-    with Stage(store, "web", "1700000000000000000"):
+    ledger = Ledger(store, DEFAULT_LAYOUT, "web")
+    with Stage(ledger, "1700000000000000000"):
         vars(store)["_store"] = Fleeting(store._store)
-        assert read_lease(store, "1700000000000000000") is None
+        assert read_lease(ledger, "1700000000000000000") is None
 
 
 # The catalog
@@ -469,12 +461,12 @@ def test_two_runs_register_one_table_at_once(tmp_path: Path) -> None:
         database="web", name="t", source="web", location="t", columns=standard,
         partition_columns=("day",),
     )  # fmt: skip
-    FilesCatalog(Disk(str(tmp_path))).create(table)
+    register(FilesCatalog(Disk(str(tmp_path))), table)
 
-    def register(day: str) -> None:
-        FilesCatalog(Slow(str(tmp_path))).add_partitions(table, [{"day": day}])
+    def add_day(day: str) -> None:
+        add_partitions(FilesCatalog(Slow(str(tmp_path))), table, [{"day": day}])
 
-    threads = [threading.Thread(target=register, args=(day,)) for day in ("01", "02")]
+    threads = [threading.Thread(target=add_day, args=(day,)) for day in ("01", "02")]
     for thread in threads:
         thread.start()
     for thread in threads:

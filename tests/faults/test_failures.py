@@ -5,18 +5,16 @@ import os
 import shutil
 import signal
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partialmethod
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import psutil
 import pytest
 
 from eventlake.errors import EventLakeError, Internal
-from eventlake.stores import Store
 from tests import lakes, processes
+from tests.stores import WatchedDisk
 
 
 @pytest.fixture(scope="module")
@@ -122,30 +120,16 @@ def test_a_run_interrupted_after_its_commit_is_carried_out_by_the_next(
     assert lakes.assert_complete(tmp_path).rows == 240
 
 
-@dataclass
-class FailsAfterCommit:
-    """The commit is made, but its call does not return."""
-
-    problem: BaseException
-    create: Any = field(default=Store.create)
-
-    def __call__(self, store: Store, path: str, data: bytes) -> bool:
-        made: bool = self.create(store, path, data)
-        if "/ledger/" in path:
-            raise self.problem
-        return made
-
-
 @pytest.mark.parametrize("problem", [KeyboardInterrupt(), Internal("no answer")])
 def test_a_commit_whose_answer_is_lost_stands(
     files: list[Path], tmp_path: Path, problem: BaseException
 ) -> None:
-    fails = FailsAfterCommit(problem)
-    with (
-        patch.object(Store, "create", partialmethod(fails)),
-        pytest.raises(type(problem)),
-    ):
-        lakes.load(files[:2], tmp_path)
+    def fail(operation: str, path: str) -> None:
+        if operation == "create" and "/ledger/" in path:
+            raise problem
+
+    with pytest.raises(type(problem)):
+        lakes.load(files[:2], WatchedDisk(str(tmp_path), after=fail).lake())
     assert len(lakes.read_commits(tmp_path)) == 1
     lakes.load(files, tmp_path)
     assert lakes.assert_complete(tmp_path).rows == 240

@@ -3,63 +3,40 @@
 import re
 import signal
 import threading
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from eventlake.model.settings import SourceSettings
-from eventlake.stores import Disk, Store
 from tests import lakes
 from tests.faults.kills import AtStep, World, die, ends_of_stages, killed_at_step, make_world, run
 from tests.lakes import Recorder
+from tests.stores import WatchedDisk
+
+CHANGES = ("write", "create", "publish", "delete")
 
 
+@dataclass
 class Changes:
-    """Counts what is about to change in the lake, and kills the process before the n-th change."""
+    """Records what is about to change in the lake, and kills the process before the n-th change."""
 
-    def __init__(self, kill_at: int = -1) -> None:
-        self.changes: list[str] = []
-        self.kill_at = kill_at
+    kill_at: int
+    changes: list[str] = field(default_factory=list)
 
-    def __enter__(self) -> "Changes":
-        for name in ("write", "create", "publish"):
-            setattr(Disk, name, self._watched(name, getattr(Disk, name)))
-        Disk.delete = self._delete(Disk.delete)  # type: ignore[method-assign]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """The process ends with it."""
-
-    def _watched(self, name: str, change: Any) -> Any:
-        def watched(store: Store, path: str, *given: Any, **more: Any) -> Any:
-            self._record(f"{name} {path}")
-            return change(store, path, *given, **more)
-
-        return watched
-
-    def _delete(self, change: Any) -> Any:
-        def watched(store: Store, paths: Iterable[str]) -> None:
-            for path in paths:
-                self._record(f"delete {path}")
-                change(store, [path])
-
-        return watched
-
-    def _record(self, what: str) -> None:
-        if len(self.changes) == self.kill_at:
-            die()
-        self.changes.append(what)
+    def __call__(self, operation: str, path: str) -> None:
+        if operation in CHANGES:
+            if len(self.changes) == self.kill_at:
+                die()
+            self.changes.append(f"{operation} {path}")
 
 
 def killed_at_change(paths: list[Path], lake: Path, number: int, output: Path) -> None:
     """Kill before a change; a run that survives writes its changes to `output`."""
-    with Changes(number) as changes:
-        lakes.load(paths, lake)
-        output.write_text("\n".join(changes.changes))
+    changes = Changes(number)
+    lakes.load(paths, WatchedDisk(str(lake), changes).lake())
+    output.write_text("\n".join(changes.changes))
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +79,7 @@ def test_killed_before_any_change_of_the_lake(
     output = tmp_path / "output"
     assert run(killed_at_change, world.files[:2], tmp_path / "lake", -1, output) == 0
     changes = output.read_text().splitlines()
-    assert {change.split()[0] for change in changes} == {"write", "create", "publish", "delete"}
+    assert {change.split()[0] for change in changes} == {*CHANGES}
     for number, change in enumerate(changes):
         if re.match("publish|write segment-stage/.*/write/", change):
             continue  # covered by the steps, or one of many alike

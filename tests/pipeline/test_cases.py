@@ -15,12 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests import agreement
+from tests import agreement, lakes
 from tests.cases import COUNTS, Case, Columns, Load, Row, Table, all_cases, in_order
 from tests.kernel_lake import KernelLake
 from tests.oracle import Oracle, Settings, catalog_name
 
-import eventlake
 from eventlake.model.settings import source_settings
 
 OUTCOMES = ("landed", "duplicates", "suppressed", "quarantined", "skipped")
@@ -47,12 +46,39 @@ PARQUET_TYPES = {
     "timestamp": pa.timestamp("us", "UTC"),
 }
 
+ON_SPARK = {
+    "columns-nested-objects",
+    "dedup-across-tables",
+    "dedup-later-load",
+    "evolution-column-order",
+    "files-compressed",
+    "files-damaged-gzip",
+    "partition-year-month-day-hour",
+    "quarantine-not-json",
+    "rescue-column-budget",
+    "suppression",
+    "types-exact-numbers",
+    "types-join",
+}
+"""Cases that are loaded by Spark too, at least one of each stage: all of them take minutes."""
+
 each_case = pytest.mark.parametrize("case", all_cases(), ids=str)
 
 
-@pytest.mark.spark
 @each_case
 def test_a_case_lands_as_promised(case: Case, tmp_path: Path) -> None:
+    check_case(case, tmp_path, lakes.InlineRunner)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", sorted(ON_SPARK))
+def test_a_case_lands_as_promised_on_spark(name: str, tmp_path: Path) -> None:
+    [case] = (case for case in all_cases() if str(case) == name)
+    check_case(case, tmp_path, lakes.SparkRunner)
+
+
+def check_case(case: Case, tmp_path: Path, runner: type) -> None:
+    """Load the logs of a case in their order, and compare what is in the lake afterwards."""
     folder, database = (case.expected.get(key, "web") for key in ("folder", "database"))
     lake = Lake(tmp_path / "lake", folder, database)
     archive = tmp_path / "archive"
@@ -61,11 +87,11 @@ def test_a_case_lands_as_promised(case: Case, tmp_path: Path) -> None:
         for log in load.logs:
             (archive / log.name).write_bytes(log.stored)
         before, reports = lake.tables(), len(lake.reports())
-        result = eventlake.load(
+        result = lakes.load(
             [archive],
-            lake=lake.root,
+            lake.root,
+            runner=runner,
             settings=source_settings(**case.settings),
-            master="local[2]",
             suppressed=load.suppressed,
         )
         assert result.status == load.status

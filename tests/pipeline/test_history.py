@@ -3,15 +3,16 @@
 import json
 from pathlib import Path
 
-import pytest
 from tests import lakes
 from tests.aws.moto import Aws, aws
 from tests.aws.proxy import Proxy, proxy
 
+from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.ledger import Ledger
-from eventlake.ledger.commits import MAX_SNAPSHOTS, SNAPSHOT_EVERY
-from eventlake.model.lake import AwsSettings
-from eventlake.pipeline.merge_ids import MERGE_FILES
+from eventlake.ledger.commits import MAX_SNAPSHOTS
+from eventlake.model.layout import DEFAULT_LAYOUT
+from eventlake.model.tunables import LedgerTunables, Tunables
+from eventlake.pipeline.plan import MERGE_FILES
 from eventlake.services.read import open_lake
 from eventlake.stores import Disk
 
@@ -19,6 +20,8 @@ __all__ = ["aws", "proxy"]
 
 START = 1_793_491_200
 FIVE_MINUTES = 300
+
+EVERY = LedgerTunables().snapshot_every
 
 
 def log(folder: Path, number: int, events: int = 8) -> Path:
@@ -52,12 +55,12 @@ def test_three_hundred_syncs_leave_a_small_state(tmp_path: Path) -> None:
         assert result.status == "finished"
         duplicates += result.counts.duplicates
     assert duplicates == 299, "an id is known whichever file of the index it is in by now"
-    ledger = Ledger(Disk(str(lake)), "web")
+    ledger = Ledger(Disk(str(lake)), DEFAULT_LAYOUT, "web")
     state = ledger.read_state()
     assert len(state.ids) <= 3 * MERGE_FILES  # rather than 300
     _, snapshots = ledger.store.names(f"{ledger.path}/snapshots")
     assert len(snapshots) == MAX_SNAPSHOTS
-    assert state.sequence - int(snapshots[-1][:12]) < SNAPSHOT_EVERY
+    assert state.sequence - int(snapshots[-1][:12]) < EVERY
     assert len(state.manifests) < 10
     assert len(ledger.store.read(f"{ledger.path}/snapshots/{snapshots[-1]}")) < 100_000
     everything = sorted((tmp_path / "raw").iterdir())
@@ -72,24 +75,22 @@ def test_a_sync_in_a_bucket_makes_as_many_requests_as_long_ago(
     """Over as many syncs as there are between two snapshots."""
     lake: AwsSettings = aws.settings(catalog="files")
     requests = []
-    for number in range(3 * SNAPSHOT_EVERY):
+    for number in range(3 * EVERY):
         proxy.calls.clear()
         assert lakes.load([log(tmp_path / "raw", number)], lake).status == "finished"
         requests.append(len(proxy.calls))
-    first, last = requests[SNAPSHOT_EVERY : 2 * SNAPSHOT_EVERY], requests[2 * SNAPSHOT_EVERY :]
+    first, last = requests[EVERY : 2 * EVERY], requests[2 * EVERY :]
     assert sum(last) <= 1.3 * sum(first), (first, last)
     assert max(requests) < 250, requests
 
 
-def test_index_files_that_were_merged_go_after_a_day(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_index_files_that_were_merged_go_after_a_day(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     index = lake / "segment-data/ledger/web/ids"
     for number in range(MERGE_FILES + 1):
         lakes.load([log(tmp_path / "raw", number)], lake)
     assert len(list(index.iterdir())) == MERGE_FILES + 2, "a run planned before may still read them"
-    monkeypatch.setattr("eventlake.pipeline.plan.RETIRED_SECONDS", 0.0)
-    lakes.load([log(tmp_path / "raw", MERGE_FILES + 1)], lake)
+    at_once = Tunables(retired_seconds=0.0)
+    lakes.load([log(tmp_path / "raw", MERGE_FILES + 1)], lake, tunables=at_once)
     assert len(list(index.iterdir())) == 3
     assert open_lake(lake).verify("web").problems == ()

@@ -16,9 +16,7 @@ import pytest
 import zstandard
 from tests import lakes, processes, users
 
-import eventlake.services.load
 from eventlake.errors import InsufficientPermissions, InvalidSettings, Unavailable
-from eventlake.services.load import LoadResult
 from eventlake.services.read import open_lake
 
 
@@ -34,12 +32,6 @@ def event(identity: str) -> dict[str, Any]:
 def lines(count: int, prefix: str = "m") -> bytes:
     events = (event(f"{prefix}{n}") for n in range(count))
     return b"".join(json.dumps(one).encode() + b"\n" for one in events)
-
-
-def sync(lake: Path, source: str = "web") -> LoadResult:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eventlake.services.load, "LocalSpark", lakes.InlineRunner)
-        return eventlake.services.load.sync(source, lake=lake)
 
 
 def archived(lake: Path) -> list[Path]:
@@ -169,7 +161,7 @@ def test_the_archive_is_input_when_it_is_named(data: Path) -> None:
     shutil.rmtree("lake/segment-data")
     done = lakes.load(["lake/segment-logs"], Path("lake"))
     assert (done.status, done.counts.landed) == ("finished", 5)
-    assert sync(data / "lake").message == "nothing to load: 1 file was loaded before"
+    assert lakes.sync(data / "lake").message == "nothing to load: 1 file was loaded before"
 
 
 # A lake that was moved
@@ -182,7 +174,7 @@ def test_a_lake_that_was_moved_or_copied_is_its_own(data: Path, tmp_path: Path) 
     for name in ("moved", "copied"):
         lake = tmp_path / name
         assert open_lake(lake).verify("web").problems == ()
-        done = sync(lake)
+        done = lakes.sync(lake)
         assert (done.status, done.already_loaded) == ("nothing", 1)
         (kept,) = archived(lake)
         rows = open_lake(lake).quarantine("web").to_pylist()
@@ -196,10 +188,10 @@ def test_odd_names_in_an_archive_survive(tmp_path: Path) -> None:
     day.mkdir(parents=True)
     for number, name in enumerate(names):
         (day / name).write_bytes(lines(1, f"{number}-") + b"bad\n")
-    assert sync(lake).counts.landed == len(names)
+    assert lakes.sync(lake).counts.landed == len(names)
     shutil.move(lake, tmp_path / "moved")
     assert open_lake(tmp_path / "moved").verify("web").problems == ()
-    assert sync(tmp_path / "moved").already_loaded == len(names)
+    assert lakes.sync(tmp_path / "moved").already_loaded == len(names)
 
 
 # Streams
@@ -246,7 +238,7 @@ def test_a_stream_is_kept_and_landed(tmp_path: Path, piped: Piped, kind: str) ->
     stored = kept.read_bytes()
     assert (gzip.decompress(stored) if kind == "plain" else stored) == content
     assert open_lake(lake).verify("web").problems == ()
-    assert sync(lake).status == "nothing"
+    assert lakes.sync(lake).status == "nothing"
 
 
 def test_a_stream_that_comes_again_was_loaded_before(tmp_path: Path, piped: Piped) -> None:
@@ -271,9 +263,8 @@ def test_a_stream_that_is_empty_is_a_failure(tmp_path: Path, piped: Piped) -> No
 
 
 COMMAND = (
-    "import sys, eventlake.services.load, eventlake.cli.main as m;"
-    " from tests.lakes import InlineRunner;"
-    " eventlake.services.load.LocalSpark = InlineRunner; sys.exit(m.main())"
+    "import sys; from eventlake.cli.main import main; from tests.lakes import ApiWithoutSpark;"
+    " sys.exit(main(api=ApiWithoutSpark()))"
 )
 
 
@@ -332,7 +323,7 @@ def test_a_stream_whose_load_failed_is_named_and_landed_by_sync(
 ) -> None:
     with pytest.raises(Unavailable, match=r"`eventlake sync --source web` loads it"):
         lakes.load([piped(lines(3))], tmp_path / "lake", runner=Fails)
-    assert sync(tmp_path / "lake").counts.landed == 3
+    assert lakes.sync(tmp_path / "lake").counts.landed == 3
 
 
 class Stop:
@@ -360,7 +351,7 @@ def test_a_stream_whose_load_was_killed_lands_once(
     assert processes.finish(processes.start(load_and_stop, lake, stage)) == 9
     assert len(archived(lake)) == (stage != "archive")
     if next_run == "sync" and stage != "archive":
-        sync(lake)
+        lakes.sync(lake)
     lakes.load([piped(lines(4) + b"bad\n")], lake)
     found = lakes.assert_complete(lake)
     assert (found.rows, found.quarantine.total()) == (4, 1)
@@ -374,7 +365,7 @@ def test_a_copy_that_a_sync_landed_first_is_not_loaded_again(tmp_path: Path) -> 
     raw, lake = tmp_path / "a.jsonl", tmp_path / "lake"
     raw.write_bytes(lines(4) + b"bad\n")
     assert processes.finish(processes.start(load_copy_and_stop, raw, lake)) == 9
-    assert sync(lake).counts.landed == 4
+    assert lakes.sync(lake).counts.landed == 4
     again = lakes.load([raw], lake, keep_raw=True)
     assert (again.status, again.already_loaded) == ("nothing", 1)
     found = lakes.assert_complete(lake)
@@ -461,11 +452,11 @@ def test_a_source_that_the_lake_does_not_have(data: Path) -> None:
     (data / "lake/segment-logs/app/1793491200000").mkdir(parents=True)
     (data / "lake/segment-logs/app/1793491200000/x.jsonl").write_bytes(lines(1))
     with pytest.raises(InvalidSettings, match=r"no source 'wbe' in this lake; known: app, web"):
-        sync(data / "lake", "wbe")
-    assert sync(data / "lake", "app").counts.landed == 1
+        lakes.sync(data / "lake", "wbe")
+    assert lakes.sync(data / "lake", "app").counts.landed == 1
 
 
 def test_an_archive_without_logs_is_nothing_to_load(data: Path) -> None:
     lakes.load(["a.jsonl"], Path("two"))
-    done = sync(data / "two")
+    done = lakes.sync(data / "two")
     assert (done.status, done.message) == ("nothing", "nothing to load: no raw logs found")

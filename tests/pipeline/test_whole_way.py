@@ -3,6 +3,7 @@
 import gzip
 import random
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,7 +13,7 @@ from tests.agreement import CASES, comparable, difference, rows_of
 from tests.oracle import Oracle, Settings, catalog_name
 
 from eventlake.model.settings import source_settings
-from eventlake.pipeline import read
+from eventlake.model.tunables import ReadTunables, Tunables
 
 
 def lines_of(seed: int) -> list[bytes]:
@@ -23,15 +24,19 @@ def lines_of(seed: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_lands_is_what_the_oracle_says(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_lands_is_what_the_oracle_says(seed: int, tmp_path: Path) -> None:
     """Two loads of some files, read by some tasks, with large tables and small ones."""
     dice = random.Random(seed)
-    monkeypatch.setattr(read, "SPILL_BYTES", dice.choice([0, 2000, 20_000, read.SPILL_BYTES]))
-    monkeypatch.setattr(read, "PARSE_BYTES", dice.choice([5000, 50_000, read.PARSE_BYTES]))
-    monkeypatch.setattr(read, "HELD_BYTES", dice.choice([20_000, read.HELD_BYTES]))
-    monkeypatch.setattr(lakes.InlineRunner, "parallelism", dice.choice([1, 2, 5]))
+    usual = ReadTunables()
+    tunables = ReadTunables(
+        spill_bytes=dice.choice([0, 2000, 20_000, usual.spill_bytes]),
+        parse_bytes=dice.choice([5000, 50_000, usual.parse_bytes]),
+        held_bytes=dice.choice([20_000, usual.held_bytes]),
+    )
+    options = {
+        "tunables": Tunables(read=tunables),
+        "runner": partial(lakes.InlineRunner, parallelism=dice.choice([1, 2, 5])),
+    }
     case, suppressed = CASES[seed % len(CASES)], frozenset({"u2"}) if seed % 2 else frozenset()
     oracle = Oracle(Settings(suppressed=suppressed, **case))
     settings = source_settings(source="web", **case)
@@ -46,7 +51,7 @@ def test_what_lands_is_what_the_oracle_says(
             logs[name.as_uri()] = lines[half::2][n::files]
             name.write_bytes(gzip.compress(b"\n".join(logs[name.as_uri()]), 1))
         wanted = oracle.load(logs)
-        done = lakes.load([folder], lake, settings=settings, suppressed=suppressed)
+        done = lakes.load([folder], lake, settings=settings, suppressed=suppressed, **options)
         assert done.counts.rescued == wanted.rescued
         assert done.counts.quarantined == len(wanted.quarantine)
     check(lake, oracle, settings.date_partition.columns)
@@ -70,20 +75,20 @@ def check(lake: Path, oracle: Oracle, partitions: tuple[str, ...]) -> None:
 
 
 WAYS = {
-    "one task": (1, read.SPILL_BYTES),
-    "two tasks": (2, 0),
-    "two tasks and a gathering": (2, read.SPILL_BYTES),
+    "one task": (1, ReadTunables()),
+    "two tasks": (2, ReadTunables(spill_bytes=0)),
+    "two tasks and a gathering": (2, ReadTunables()),
 }
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_duplicates_tell_of_columns_whichever_way_they_go(
-    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_duplicates_tell_of_columns_whichever_way_they_go(way: str, tmp_path: Path) -> None:
     """Nothing of the second load lands, and its column is made."""
-    parallelism, few = WAYS[way]
-    monkeypatch.setattr(lakes.InlineRunner, "parallelism", parallelism)
-    monkeypatch.setattr(read, "SPILL_BYTES", few)
+    parallelism, tunables = WAYS[way]
+    options = {
+        "tunables": Tunables(read=tunables),
+        "runner": partial(lakes.InlineRunner, parallelism=parallelism),
+    }
     settings, lake = source_settings(source="web"), tmp_path / "lake"
     for folder, properties in ((tmp_path / "a", '{"n":1}'), (tmp_path / "b", '{"n":1,"late":2}')):
         folder.mkdir()
@@ -94,7 +99,7 @@ def test_duplicates_tell_of_columns_whichever_way_they_go(
                 for n in range(file * 5, file * 5 + 5)
             ]
             (folder / f"{file}.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
-        done = lakes.load([folder], lake, settings=settings)
+        done = lakes.load([folder], lake, settings=settings, **options)
     assert (done.counts.landed, done.counts.duplicates) == (0, 10)
     found = lakes.assert_complete(lake)
     assert found.rows == 10

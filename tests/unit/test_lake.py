@@ -8,36 +8,14 @@ from typing import Any
 import pytest
 
 from eventlake.cli.main import main
-from eventlake.collect.source import resolve_settings
 from eventlake.errors import InvalidSettings
+from eventlake.ledger import resolve_source
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.settings import source_settings
-from eventlake.services import load as api
 from eventlake.services.read import open_lake
 from eventlake.stores import Disk
 from eventlake.verify import LakeFiles, verify
 from tests import lakes
-
-ODD = [
-    "",
-    " ",
-    ".",
-    "..",
-    "...",
-    "../../x.y",
-    "a/b",
-    "a.b.c",
-    "a\0b",
-    "x" * 300,
-    "x" * 5000,
-    "x" * 200 + "." + "y" * 250,
-    "ünï.cödé",
-    "注文",
-    "\udcff",
-    "*",
-    "%2e%2e",
-    "web.\n",
-    "-",
-]
 
 
 def log(tmp_path: Path, name: str) -> Path:
@@ -63,16 +41,14 @@ def namesakes(tmp_path: Path) -> Path:
 
 
 def sync(lake: Path, source: str, **changes: object) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(api, "LocalSpark", lakes.InlineRunner)
-        return api.sync(source, lake=lake, changes=changes)
+    return lakes.sync(lake, source, changes=changes)
 
 
 # Two sources with one slug
 
 READS: dict[str, Callable[[Path, str], Any]] = {
     "sync": sync,
-    "serve": lambda lake, source: resolve_settings(Disk(str(lake)), source),
+    "serve": lambda lake, source: resolve_source(Disk(str(lake)), DEFAULT_LAYOUT, source),
     "reports": lambda lake, source: open_lake(lake).reports(source),
     "quarantine": lambda lake, source: open_lake(lake).quarantine(source),
     "verify": lambda lake, source: verify(LakeFiles(*Disk(str(lake)).filesystem()), source),
@@ -101,7 +77,7 @@ def test_an_id_means_one_source(namesakes: Path) -> None:
 def test_an_id_goes_before_a_slug(tmp_path: Path, namesakes: Path) -> None:
     own = source_settings(source="id1", source_id="id3")
     lakes.load([log(tmp_path, "3")], namesakes, settings=own)
-    assert resolve_settings(Disk(str(namesakes)), "id1").source_id == "id1"
+    assert resolve_source(Disk(str(namesakes)), DEFAULT_LAYOUT, "id1").source_id == "id1"
 
 
 def test_an_id_with_another_slug_is_refused(namesakes: Path) -> None:
@@ -166,47 +142,3 @@ def test_a_lake_that_has_only_collected(tmp_path: Path) -> None:
     found = open_lake(tmp_path)
     assert found.tables() == []
     assert found.query("select 1 as n").to_pylist() == [{"n": 1}]
-
-
-# Odd arguments
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["schema", "ODD"],
-        ["query", "ODD"],
-        ["query", "select * from ODD"],
-        ["query", 'select * from "ODD"."ODD"'],
-        ["reports", "--source", "ODD"],
-        ["quarantine", "--source", "ODD"],
-        ["verify", "--source", "ODD"],
-        ["sync", "--source", "ODD"],
-        ["sync", "--source", "web", "--source-id", "ODD"],
-        ["load", "a.jsonl", "--source", "ODD"],
-        ["load", "a.jsonl", "--source", "app", "--source-id", "ODD"],
-        ["load", "a.jsonl", "--source", "app", "--database", "ODD"],
-        ["load", "a.jsonl", "--source", "app", "--table-prefix", "ODD"],
-        ["load", "a.jsonl", "--source", "app", "--workspace", "ODD"],
-    ],
-    ids=" ".join,
-)
-def test_an_odd_argument_is_a_mistake_of_the_user(
-    lake: Path,
-    command: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(lake.parent)
-    monkeypatch.setattr(api, "LocalSpark", lakes.InlineRunner)
-    for odd in ODD:
-        given = [word.replace("ODD", odd) for word in command]
-        code = main([*given, "--lake", str(lake)])
-        said = capsys.readouterr()
-        assert "unexpected error" not in said.err, (odd, said.err)
-        if code:
-            assert code == 2, (odd, said.err)
-            assert "InvalidSettings" in said.err or "Usage" in said.err, (odd, said.err)
-        else:  # a slug, or an option that is as good as not given
-            assert command[0] in ("load", "sync"), odd
-            assert odd in ("", "a.b.c"), odd

@@ -7,7 +7,9 @@ import pytest
 
 from eventlake.errors import InsufficientPermissions, InvalidSettings
 from eventlake.lakes import cluster_checks, open_job_runner, open_store, resolve_settings
-from eventlake.model.lake import AwsSettings, AzureSettings, Encryption, LocalSettings
+from eventlake.lakes.aws_settings import AwsSettings, Encryption
+from eventlake.lakes.azure_settings import AzureSettings
+from eventlake.lakes.local_settings import LocalSettings
 from eventlake.stores import Disk
 from eventlake.stores.azure import Adls
 from eventlake.stores.s3 import S3
@@ -131,7 +133,7 @@ def test_a_lake_in_adls_has_no_cluster() -> None:
     store = open_store(settings)
     assert open_job_runner(settings, store, temporary=False) is None
     assert list(cluster_checks(settings)) == []
-    with pytest.raises(InvalidSettings, match="a temporary cluster needs a lake on AWS"):
+    with pytest.raises(InvalidSettings, match="needs a lake of kind aws, and this one is azure"):
         open_job_runner(settings, store, temporary=True)
 
 
@@ -175,7 +177,10 @@ def test_a_folder_may_end_in_toml(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("\na = =", r"aws.toml is not valid TOML: .*line 2"),
-        ("", "aws.toml: the kind of lake is not clear: set one of path .local., s3_bucket"),
+        (
+            "",
+            "aws.toml: the kind of lake is not clear: set kind, or one of path .local., s3_",
+        ),
         (
             's3_bucket = "B"\naws_region = "eu-west-1"',
             "aws.toml: s3_bucket is 'B': it should match",

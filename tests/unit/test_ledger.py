@@ -4,11 +4,13 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from eventlake.clock import SYSTEM_CLOCK
 from eventlake.errors import Damaged
 from eventlake.ledger import (
     DEAD_AFTER,
@@ -16,18 +18,15 @@ from eventlake.ledger import (
     Ledger,
     Stage,
     State,
-    check_ledgers,
-    commits,
     is_dead,
     lease_path,
-    list_source_folders,
+    list_ledgers,
     list_staged_runs,
     read_lease,
     remove_stage,
+    resolve_source,
 )
-from eventlake.ledger import files as files_module
-from eventlake.ledger import stage as stage_module
-from eventlake.ledger import state as state_module
+from eventlake.ledger.commits import MAX_SNAPSHOTS
 from eventlake.model.commit import (
     Commit,
     Counts,
@@ -37,9 +36,11 @@ from eventlake.model.commit import (
     Input,
     TableCommit,
 )
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.naming import Call, Naming
 from eventlake.model.schema import Column, new_table
 from eventlake.model.settings import source_settings
+from eventlake.model.tunables import LedgerTunables
 from eventlake.model.types import Type
 from eventlake.stores import Disk, Store
 
@@ -54,7 +55,11 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def ledger(store: Store) -> Ledger:
-    return Ledger(store, "web")
+    return Ledger(store, DEFAULT_LAYOUT, "web")
+
+
+def tuned(ledger: Ledger, **tunables: int) -> Ledger:
+    return replace(ledger, tunables=LedgerTunables(**tunables))
 
 
 def table(name: str, *columns: str, landed: bool = True) -> TableCommit:
@@ -114,10 +119,8 @@ def test_a_file_that_is_no_commit_is_passed_over(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("gone", [(1,), (2,), (1, 2), (1, 2, 3)])
-def test_a_hole_is_refused(
-    ledger: Ledger, gone: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 3)
+def test_a_hole_is_refused(ledger: Ledger, gone: tuple[int, ...]) -> None:
+    ledger = tuned(ledger, snapshot_every=3)
     for number in (1, 2, 3):
         ledger.append(number, commit(number))
     ledger.snapshot_if_due(3)
@@ -138,15 +141,6 @@ def test_a_hole_of_many_commits_is_told_briefly(ledger: Ledger) -> None:
     ledger.append(202_611_010_000, commit(2))
     with pytest.raises(Damaged, match=r"000000000021\.json and 202611009978 more: restore"):
         ledger.read_state()
-
-
-def test_other_sources_of_the_lake_are_checked_too(store: Store) -> None:
-    for folder in ("app", "web"):
-        Ledger(store, folder).append(1, commit(1))
-    check_ledgers(store)
-    Ledger(store, "web").append(3, commit(3))
-    with pytest.raises(Damaged, match=r"ledger/web/000000000002\.json"):
-        check_ledgers(store)
 
 
 # State
@@ -193,18 +187,18 @@ def test_a_table_begins_with_its_first_row(ledger: Ledger) -> None:
     ],
 )
 def test_what_has_been_loaded(uri: str, fingerprint: str, loaded: bool) -> None:
-    state = State().apply_commits([(1, commit(1, origin=("file:///from", "9")))])
+    state = State().apply_commits([(1, commit(1, origin=("file:///from", "9")))], 200)
     assert state.has_loaded(Input(uri=uri, fingerprint=fingerprint, size=5)) is loaded
 
 
 def test_a_copy_has_been_loaded_when_its_origin_has() -> None:
-    state = State().apply_commits([(1, commit(1))])
+    state = State().apply_commits([(1, commit(1))], 200)
     copy = Input(uri="file:///copy", fingerprint="5", size=1, origin=("file:///1", "1"))
     assert state.has_loaded(copy)
 
 
-def test_a_snapshot_gives_the_same_state(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 3)
+def test_a_snapshot_gives_the_same_state(ledger: Ledger) -> None:
+    ledger = tuned(ledger, snapshot_every=3)
     states = []
     for number in range(1, 9):
         ledger.append(number, commit(number, table("orders", *"abcdefgh"[:number])))
@@ -218,10 +212,8 @@ def test_a_snapshot_gives_the_same_state(ledger: Ledger, monkeypatch: pytest.Mon
     assert len(states[-1].inputs) == len(states[-1].runs) == len(states[-1].ids) == 8
 
 
-def test_a_snapshot_spares_the_commits_before_it(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 2)
+def test_a_snapshot_spares_the_commits_before_it(ledger: Ledger) -> None:
+    ledger = tuned(ledger, snapshot_every=2)
     for number in (1, 2, 3):
         ledger.append(number, commit(number))
     ledger.snapshot_if_due(3)
@@ -230,10 +222,8 @@ def test_a_snapshot_spares_the_commits_before_it(
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"sequence":3}', b"[]"])
-def test_a_damaged_snapshot_is_passed_over(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, content: bytes
-) -> None:
-    monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 2)
+def test_a_damaged_snapshot_is_passed_over(ledger: Ledger, content: bytes) -> None:
+    ledger = tuned(ledger, snapshot_every=2)
     for number in (1, 2, 3, 4):
         ledger.append(number, commit(number))
         ledger.snapshot_if_due(number)
@@ -257,10 +247,11 @@ def test_a_commit_that_cannot_be_read_is_named(ledger: Ledger) -> None:
 
 
 def test_the_sources_of_a_lake(store: Store) -> None:
-    assert list_source_folders(store) == []
-    for folder in ("web", "app"):
-        Ledger(store, folder).append(1, commit(1))
-    assert list_source_folders(store) == ["app", "web"]
+    assert list_ledgers(store, DEFAULT_LAYOUT) == []
+    web, app = (Ledger(store, DEFAULT_LAYOUT, folder) for folder in ("web", "app"))
+    for ledger in (web, app):
+        ledger.append(1, commit(1))
+    assert list_ledgers(store, DEFAULT_LAYOUT) == [app, web]
 
 
 # Live files
@@ -283,12 +274,9 @@ def live(ledger: Ledger) -> list[int]:
     return [file.rows or 0 for file in ledger.list_live_files().get("orders", [])]
 
 
-def test_live_files_are_those_added_and_not_removed(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_live_files_are_those_added_and_not_removed(ledger: Ledger) -> None:
     """In merged manifests, other manifests, and commits alone."""
-    monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 2)
-    monkeypatch.setattr(files_module, "MERGE", 3)
+    ledger = tuned(ledger, snapshot_every=2, merge_manifests=3)
     wanted: list[int] = []
     for number in range(1, 61):
         gone = [number - 7] if number % 5 == 0 and number > 7 else []
@@ -298,17 +286,14 @@ def test_live_files_are_those_added_and_not_removed(
         assert live(ledger) == wanted
     _, snapshots = ledger.store.names(f"{ledger.path}/snapshots")
     _, manifests = ledger.store.names(f"{ledger.path}/manifests")
-    assert len(snapshots) == commits.MAX_SNAPSHOTS
+    assert len(snapshots) == MAX_SNAPSHOTS
     assert len(manifests) < 15
     ledger.rebuild_snapshot()
     assert live(ledger) == wanted
 
 
-def test_a_manifest_whose_snapshot_is_yet_to_be_written_stays(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 1)
-    monkeypatch.setattr(files_module, "MERGE", 3)
+def test_a_manifest_whose_snapshot_is_yet_to_be_written_stays(ledger: Ledger) -> None:
+    ledger = tuned(ledger, snapshot_every=1, merge_manifests=3)
     late = f"{ledger.path}/manifests/000000000001-000000000030.json.zst"
     for number in range(1, 31):
         ledger.append(number, landed(number))
@@ -318,11 +303,8 @@ def test_a_manifest_whose_snapshot_is_yet_to_be_written_stays(
     assert ledger.store.exists(late)
 
 
-def test_a_run_is_found_however_long_ago_it_committed(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 4)
-    monkeypatch.setattr(state_module, "RECENT_RUNS", 5)
+def test_a_run_is_found_however_long_ago_it_committed(ledger: Ledger) -> None:
+    ledger = tuned(ledger, snapshot_every=4, recent_runs=5)
     for number in range(1, 40):
         ledger.append(number, landed(number))
         ledger.snapshot_if_due(number)
@@ -333,11 +315,9 @@ def test_a_run_is_found_however_long_ago_it_committed(
     assert ledger.find_sequence("9" * 19, state) is None
 
 
-def test_a_run_of_a_clock_in_the_future_is_not_a_lost_commit(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_of_a_clock_in_the_future_is_not_a_lost_commit(ledger: Ledger) -> None:
     """Its run id stays greater than those of all later runs, also when it is long ago."""
-    monkeypatch.setattr(state_module, "RECENT_RUNS", 2)
+    ledger = tuned(ledger, recent_runs=2)
     future = "1999999999000000000"
     path = f"{ledger.path}/ids/{future}-0.parquet"
     index = IdFile(path=path, rows=1, first=0, last=1)
@@ -349,6 +329,29 @@ def test_a_run_of_a_clock_in_the_future_is_not_a_lost_commit(
     ledger.store.write(f"{ledger.path}/ids/2000000000000000000-0.parquet", b"of nobody")
     with pytest.raises(Damaged, match="has lost its last commits"):
         ledger.read_state()
+
+
+def test_removed_ids_are_left_out_of_index_files_of_their_time(ledger: Ledger) -> None:
+    def index(path: str, first: int, last: int) -> IdFile:
+        return IdFile(path=path, rows=1, first=first, last=last)
+
+    removed = index("removed", 15, 30)
+    files = (index("a", 0, 10), index("b", 10, 20), index("c", 31, 40))
+    ledger.append(1, commit(1).model_copy(update={"ids": files}))
+    ledger.append(
+        2, commit(2).model_copy(update={"removed_ids": (removed,), "ids": (index("d", 15, 30),)})
+    )
+    state = ledger.read_state()
+    assert {file.path: file.without for file in state.ids} == {
+        "a": (),
+        "b": ("removed",),
+        "c": (),
+        "d": (),
+    }
+    assert state.retired == {}
+    merge = IdMerge(file=index("e", 0, 20), replaces=("a", "b"))
+    ledger.append(3, commit(3).model_copy(update={"merges": (merge,)}))
+    assert ledger.read_state().retired.keys() == {"a", "b", "removed"}
 
 
 def test_index_files_that_were_merged_are_retired_and_later_deleted(ledger: Ledger) -> None:
@@ -369,7 +372,7 @@ def test_index_files_that_were_merged_are_retired_and_later_deleted(ledger: Ledg
 
 def lease(store: Store, run: str = RUN, **fields: object) -> None:
     given = {"folder": "web", "host": socket.gethostname(), "pid": os.getpid()} | fields
-    store.write(lease_path(run), Lease.model_validate(given).to_json())
+    store.write(lease_path(DEFAULT_LAYOUT, run), Lease.model_validate(given).to_json())
 
 
 def ended_process() -> int:
@@ -378,47 +381,48 @@ def ended_process() -> int:
     return int(done.stdout)
 
 
-def test_a_run_that_works_lives(store: Store) -> None:
-    with Stage(store, "web", RUN) as stage:
-        assert stage.path == f"segment-stage/{RUN}"
-        found = read_lease(store, RUN)
+def test_a_run_that_works_lives(ledger: Ledger) -> None:
+    with Stage(ledger, RUN):
+        found = read_lease(ledger, RUN)
         assert found == Lease(folder="web", host=socket.gethostname(), pid=os.getpid())
-        assert not is_dead(store, RUN)
-        assert list_staged_runs(store, "web") == [RUN]
+        assert not is_dead(ledger, RUN, SYSTEM_CLOCK.now())
+        assert list_staged_runs(ledger) == [RUN]
 
 
-def test_a_run_whose_process_has_ended_is_dead(store: Store) -> None:
+def test_a_run_whose_process_has_ended_is_dead(store: Store, ledger: Ledger) -> None:
     lease(store, pid=ended_process())
-    assert is_dead(store, RUN)
+    assert is_dead(ledger, RUN, SYSTEM_CLOCK.now())
 
 
-def test_a_process_on_another_machine_cannot_be_asked(store: Store) -> None:
+def test_a_process_on_another_machine_cannot_be_asked(store: Store, ledger: Ledger) -> None:
     lease(store, host="elsewhere", pid=ended_process())
-    assert not is_dead(store, RUN)
+    assert not is_dead(ledger, RUN, SYSTEM_CLOCK.now())
 
 
 @pytest.mark.parametrize(
     ("silent", "dead"), [(timedelta(0), False), (DEAD_AFTER / 2, False), (DEAD_AFTER * 2, True)]
 )
-def test_a_run_that_is_silent_for_long_is_dead(store: Store, silent: timedelta, dead: bool) -> None:
+def test_a_run_that_is_silent_for_long_is_dead(
+    store: Store, ledger: Ledger, silent: timedelta, dead: bool
+) -> None:
     lease(store, host="elsewhere")
-    place = Path(store.root) / lease_path(RUN)
+    place = Path(store.root) / lease_path(DEFAULT_LAYOUT, RUN)
     then = place.stat().st_mtime - silent.total_seconds()
     os.utime(place, (then, then))
-    assert is_dead(store, RUN) is dead
+    assert is_dead(ledger, RUN, SYSTEM_CLOCK.now()) is dead
 
 
-def test_a_run_that_writes_is_not_silent(store: Store) -> None:
+def test_a_run_that_writes_is_not_silent(store: Store, ledger: Ledger) -> None:
     lease(store, host="elsewhere")
-    os.utime(Path(store.root) / lease_path(RUN), (0, 0))
+    os.utime(Path(store.root) / lease_path(DEFAULT_LAYOUT, RUN), (0, 0))
     store.write(f"segment-stage/{RUN}/read/x", b"")
-    assert not is_dead(store, RUN)
+    assert not is_dead(ledger, RUN, SYSTEM_CLOCK.now())
 
 
-def test_a_stage_without_a_lease_is_dead(store: Store) -> None:
+def test_a_stage_without_a_lease_is_dead(store: Store, ledger: Ledger) -> None:
     store.write(f"segment-stage/{RUN}/read/x", b"")
-    assert is_dead(store, RUN)
-    assert list_staged_runs(store, "web") == list_staged_runs(store, "app") == [RUN]
+    assert is_dead(ledger, RUN, SYSTEM_CLOCK.now())
+    assert list_staged_runs(ledger) == list_staged_runs(replace(ledger, folder="app")) == [RUN]
 
 
 class Vanishing(Disk):
@@ -430,24 +434,21 @@ class Vanishing(Disk):
         return there
 
 
-def test_a_stage_that_is_removed_meanwhile(store: Store) -> None:
+def test_a_stage_that_is_removed_meanwhile(store: Store, ledger: Ledger) -> None:
     lease(store)
-    assert list_staged_runs(Vanishing(store.root), "web") == [RUN]
+    assert list_staged_runs(replace(ledger, store=Vanishing(store.root))) == [RUN]
 
 
-def test_the_stages_of_a_source_are_its_own(store: Store) -> None:
+def test_the_stages_of_a_source_are_its_own(store: Store, ledger: Ledger) -> None:
     lease(store, "1", folder="web")
     lease(store, "2", folder="app")
-    assert list_staged_runs(store, "web") == ["1"]
-    assert list_staged_runs(store, "app") == ["2"]
+    assert list_staged_runs(ledger) == ["1"]
+    assert list_staged_runs(replace(ledger, folder="app")) == ["2"]
 
 
-def test_the_lease_is_renewed_while_the_run_lives(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stage_module, "HEARTBEAT", timedelta(milliseconds=1))
-    place = Path(store.root) / lease_path(RUN)
-    with Stage(store, "web", RUN) as stage:
+def test_the_lease_is_renewed_while_the_run_lives(store: Store, ledger: Ledger) -> None:
+    place = Path(store.root) / lease_path(DEFAULT_LAYOUT, RUN)
+    with Stage(ledger, RUN, timedelta(milliseconds=1)) as stage:
         os.utime(place, (0, 0))
         for _ in range(1000):
             if place.stat().st_mtime > 0:
@@ -458,12 +459,24 @@ def test_the_lease_is_renewed_while_the_run_lives(
     assert not stage._renewer.is_alive()
 
 
-def test_a_stage_goes_with_all_that_is_in_it(store: Store) -> None:
+def test_a_stage_goes_with_all_that_is_in_it(store: Store, ledger: Ledger) -> None:
     lease(store)
     lease(store, "2")
     store.write(f"segment-stage/{RUN}/a/b/c", b"x")
     (Path(store.root) / f"segment-stage/{RUN}/empty/below").mkdir(parents=True)
-    remove_stage(store, RUN)
+    remove_stage(ledger, RUN)
     assert not (Path(store.root) / f"segment-stage/{RUN}").exists()
-    assert list_staged_runs(store, "web") == ["2"]
-    remove_stage(store, RUN)
+    assert list_staged_runs(ledger) == ["2"]
+    remove_stage(ledger, RUN)
+
+
+def test_settings_are_the_changes_then_the_last_load_then_the_defaults(store: Store) -> None:
+    assert resolve_source(store, DEFAULT_LAYOUT, "web") == source_settings(source="web")
+    last = source_settings(source="web", source_id="id-1", naming="native", dedup_days=3)
+    Ledger(store, DEFAULT_LAYOUT, "id-1").append(
+        1, Commit(run_id="1793500000000000000", settings=last, inputs=(), counts=Counts())
+    )
+    assert resolve_source(store, DEFAULT_LAYOUT, "web") == last
+    assert resolve_source(store, DEFAULT_LAYOUT, "id-1") == last
+    changed = resolve_source(store, DEFAULT_LAYOUT, "web", dedup_days=1, naming=None)
+    assert (changed.dedup_days, changed.naming) == (1, "native")

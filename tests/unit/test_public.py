@@ -20,6 +20,8 @@ def test_what_is_public() -> None:
         "check",
         "load",
         "open_lake",
+        "plan_load",
+        "plan_sync",
         "repair",
         "source_settings",
         "sync",

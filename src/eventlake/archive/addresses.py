@@ -1,7 +1,7 @@
 """Addresses of inputs, and how to open them.
 
-An input is a file on disk (`file:///…`), an object in a bucket (`s3://…`), or a file in the lake
-itself (`lake:segment-logs/…`), whose address stays the same when the lake is moved.
+An input is a file on disk (`file:///…`), an object in a bucket (`scheme://bucket/…`), or a file in
+the lake itself (`lake:segment-logs/…`), whose address stays the same when the lake is moved.
 """
 
 import os
@@ -56,7 +56,7 @@ def is_address(path: str) -> bool:
 
 
 def bucket_address(uri: str) -> str:
-    """The address of an object's bucket, such as `s3://bucket`."""
+    """The address of an object's bucket: `scheme://bucket`."""
     return "/".join(uri.split("/", 3)[:3])
 
 

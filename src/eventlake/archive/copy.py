@@ -1,7 +1,6 @@
 """Copy inputs into the lake's own archive."""
 
 import hashlib
-import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import chain
@@ -25,11 +24,12 @@ from eventlake.archive.addresses import (
     open_input,
     resolve_address,
 )
+from eventlake.clock import Clock
 from eventlake.errors import InvalidSettings, Unavailable
 from eventlake.kernels.lines import Damage, OpenFile, read_blocks, suffix_of
 from eventlake.kernels.route import InvalidLine, validate_line
 from eventlake.model.commit import Input
-from eventlake.model.layout import LOGS
+from eventlake.model.layout import archive_path
 from eventlake.model.types import timestamp
 from eventlake.stores import Disk, Store
 
@@ -48,7 +48,7 @@ def copy_inputs(
 
 
 def _copy_input(one: Input, store: Store, folder: str, stores: InputStores) -> Input:
-    archive = f"{LOGS}/{folder}"
+    archive = archive_path(folder)
     if one.uri.startswith(f"{LAKE}{archive}/"):
         return one
     name = _plain_name(_file_name(one.uri))
@@ -62,17 +62,17 @@ def _copy_input(one: Input, store: Store, folder: str, stores: InputStores) -> I
     return _archived_input(store, path, (one.uri, one.fingerprint))
 
 
-def copy_stream(path: str, store: Store, folder: str) -> Input | None:
+def copy_stream(path: str, store: Store, folder: str, clock: Clock) -> Input | None:
     """Copy a pipe, or standard input (`-`), into the archive; None if it is empty.
 
     The copy is named by its content, so that the same data has the same copy.
     """
-    archive = f"{LOGS}/{folder}"
+    archive = archive_path(folder)
     with store.translate_errors("write", archive), _open_spool(store) as spool:
         digest, suffix = _compress_into(_read_stream(path), spool)
         if not suffix:
             return None
-        received = _first_received(lambda: _read_spool(spool)) or int(time.time() * 1e6)
+        received = _first_received(lambda: _read_spool(spool)) or clock.time_ns() // 1000
         target = f"{archive}/{_day_folder(received)}/{digest[:32]}-stream{suffix}"
         if not store.exists(target):
             with store.write_durably(target) as copy:
@@ -158,7 +158,7 @@ def _modified_time(one: Input, stores: InputStores) -> int:
         return int(local_path(uri).stat().st_mtime * 1e6)
     root = bucket_address(uri)
     item = stores[root].find(uri.removeprefix(f"{root}/"))
-    return int((item.modified.timestamp() if item else time.time()) * 1e6)
+    return int(item.modified.timestamp() * 1e6) if item else 0  # deleted: copying it will fail
 
 
 def _first_received(open_file: OpenFile) -> int | None:

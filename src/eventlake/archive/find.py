@@ -15,25 +15,26 @@ from eventlake.archive.addresses import (
     resolve_address,
 )
 from eventlake.archive.walk import (
+    OTHER_LAKES,
     SUFFIXES,
-    TABLES,
     Entry,
     IgnoredPath,
     Stream,
     Unreadable,
     find_entries,
     has_input_name,
+    lake_folders,
     refuse_lake_folder,
 )
 from eventlake.errors import InsufficientPermissions, InvalidSettings
 from eventlake.model.commit import Input
-from eventlake.model.layout import LOGS
+from eventlake.model.layout import DEFAULT_LAYOUT, LOGS, Layout
 from eventlake.stores import Disk, Object, Store
 
 __all__ = ["SUFFIXES", "InputListing", "find_inputs"]
 
 CLUSTER_LOGS = "logs"
-"""Where EMR writes its logs in a lake's bucket."""
+"""Where clusters write their logs in a lake's bucket."""
 MAX_NAMED_PATHS = 5
 """Unreadable paths that an error lists."""
 
@@ -51,9 +52,12 @@ class InputListing:
     """Paths of the user without any input."""
 
 
-def find_inputs(paths: Iterable[str | Path], stores: InputStores = NO_STORES) -> InputListing:
+def find_inputs(
+    paths: Iterable[str | Path], stores: InputStores = NO_STORES, layout: Layout = DEFAULT_LAYOUT
+) -> InputListing:
     """Find all inputs below the paths, each once, sorted by address.
 
+    What is in the tables and stages of the lake, by its `layout`, is not an input.
     Raises `InsufficientPermissions` when a file or folder cannot be read.
     """
     inputs: dict[str, Input] = {}
@@ -63,7 +67,7 @@ def find_inputs(paths: Iterable[str | Path], stores: InputStores = NO_STORES) ->
     without_logs = []
     for path in map(str, paths):
         logs = 0
-        for entry in _find_entries(path, stores):
+        for entry in _find_entries(path, stores, layout):
             if isinstance(entry, IgnoredPath):
                 passed_over.add(entry)
             elif isinstance(entry, Unreadable):
@@ -103,26 +107,26 @@ def _check_readable(unreadable: list[Unreadable]) -> None:
     )
 
 
-def _find_entries(path: str, stores: InputStores) -> Iterator[Entry]:
+def _find_entries(path: str, stores: InputStores, layout: Layout) -> Iterator[Entry]:
     path = resolve_address(path, stores)
     lake = stores.get(LAKE)
     if is_address(path):
-        return _find_objects(path, stores)
-    return find_entries(path, lake.root if isinstance(lake, Disk) else None)
+        return _find_objects(path, stores, layout)
+    return find_entries(path, lake.root if isinstance(lake, Disk) else None, layout)
 
 
-def _find_objects(address: str, stores: InputStores) -> Iterator[Entry]:
+def _find_objects(address: str, stores: InputStores, layout: Layout) -> Iterator[Entry]:
     """Find inputs in a bucket; an object that the address names exactly is one by any name."""
     root = bucket_address(address)
     store, path = stores[root], address.removeprefix(root).strip("/")
     own = store is stores.get(LAKE)
     if own:
-        refuse_lake_folder(address, path)
+        refuse_lake_folder(address, path, layout)
     if path and (named := store.find(path)):
         yield _object_input(store, named, own=own)
         return
     empty = True
-    for one in _list_objects(store, path, own=own):
+    for one in _list_objects(store, path, layout if own else None):
         empty = False
         if isinstance(one, IgnoredPath):
             yield one
@@ -134,8 +138,12 @@ def _find_objects(address: str, stores: InputStores) -> Iterator[Entry]:
         raise InvalidSettings(f"there is no object {address!r} and none below it")
 
 
-def _list_objects(store: Store, path: str, *, own: bool) -> Iterator[Object | IgnoredPath]:
-    """List the objects below a path; in a whole bucket, ignore the folders of a lake."""
+def _list_objects(store: Store, path: str, own: Layout | None) -> Iterator[Object | IgnoredPath]:
+    """List the objects below a path; in a whole bucket, ignore the folders of a lake.
+
+    `own` is the layout of the lake that is loaded into, if the bucket is that lake.
+    """
+    own_folders = (*lake_folders(own), LOGS, CLUSTER_LOGS) if own else ()
     if path:
         yield from store.objects(path)
         return
@@ -144,9 +152,9 @@ def _list_objects(store: Store, path: str, *, own: bool) -> Iterator[Object | Ig
         if item := store.find(name):
             yield item
     for folder in folders:
-        if own and folder in (*TABLES, LOGS, CLUSTER_LOGS):
+        if folder in own_folders:
             yield IgnoredPath(store.uri(folder), "the lake itself")
-        elif folder in TABLES:
+        elif folder in OTHER_LAKES:
             yield IgnoredPath(store.uri(folder), "tables of a lake")
         else:
             yield from store.objects(folder)

@@ -12,12 +12,10 @@ from typing import NamedTuple
 from eventlake.archive.addresses import fingerprint, lake_address
 from eventlake.errors import InsufficientPermissions, InvalidSettings
 from eventlake.model.commit import Input
-from eventlake.model.layout import LOGS, STAGE
-from eventlake.stores.paths import file_status, parse_path
+from eventlake.model.layout import DEFAULT_LAYOUT, LOGS, Layout
+from eventlake.paths import file_status, parse_path
 
 SUFFIXES = (".gz", ".zst", ".json", ".jsonl", ".ndjson", ".log")
-TABLES = ("segment-data", STAGE)
-"""Folders of a lake without raw logs."""
 STANDARD_INPUT = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 
 _KINDS = {
@@ -63,22 +61,31 @@ def _is_hidden(name: str) -> bool:
     return name.startswith((".", "_"))
 
 
-def refuse_lake_folder(named: str, path: str) -> None:
+def lake_folders(layout: Layout) -> tuple[str, ...]:
+    """The topmost folders of a lake that have tables or stages, and no raw logs."""
+    return (*layout.roots, layout.stage.partition("/")[0])
+
+
+OTHER_LAKES = lake_folders(DEFAULT_LAYOUT)
+"""Folders that are ignored wherever they are, because another lake's layout is not known."""
+
+
+def refuse_lake_folder(named: str, path: str, layout: Layout) -> None:
     """Raise `InvalidSettings` for a `path` below the lake's root that has tables or stages."""
-    if path.partition("/")[0] in TABLES:
+    if path.partition("/")[0] in lake_folders(layout):
         raise InvalidSettings(
             f"{named} is the lake's own and has no raw logs: those of the lake are in {LOGS}, and "
             "`eventlake sync` loads them"
         )
 
 
-def find_entries(path: str, lake: str | None) -> Iterator[Entry]:
-    """Find what a path names; `lake` is the root of the lake that is loaded into.
+def find_entries(path: str, lake: str | None, layout: Layout) -> Iterator[Entry]:
+    """Find what a path names; `lake` is the root of the lake that is loaded into, if on disk.
 
     A file that the path names exactly is an input by any name. Raises `InvalidSettings` if there
     is nothing.
     """
-    disk = _Disk(lake)
+    disk = _Disk(lake, layout)
     if path in STANDARD_INPUT:
         return iter((_standard_input(),))
     user_path = parse_path(path)
@@ -107,6 +114,7 @@ class _Disk:
 
     lake: str | None
     """The root of the lake that is loaded into."""
+    layout: Layout
 
     def walk_path(self, path: Path) -> Iterator[Entry]:
         """Find what an existing path names."""
@@ -133,7 +141,7 @@ class _Disk:
 
     def _refuse(self, path: Path, real: str) -> None:
         if self.lake is not None and _within(real, self.lake):
-            refuse_lake_folder(str(path), os.path.relpath(real, self.lake))
+            refuse_lake_folder(str(path), os.path.relpath(real, self.lake), self.layout)
 
     def _walk_folder(self, top: str, start: str) -> Iterator[Entry]:
         """Find inputs below a folder; follows links and reads each folder once."""
@@ -167,7 +175,7 @@ class _Disk:
             return Unreadable(one.path, problem.strerror or str(problem))
         if self._is_own(real, start):
             return IgnoredPath(one.path, "the lake itself")
-        if is_folder and one.name in TABLES:
+        if is_folder and one.name in OTHER_LAKES:
             return IgnoredPath(one.path, "tables of a lake")
         if is_folder and not _is_hidden(one.name):
             return None
@@ -181,7 +189,7 @@ class _Disk:
         if lake is None or not _within(real, lake):
             return False
         logs = f"{lake.rstrip('/')}/{LOGS}"
-        if any(_within(real, f"{lake.rstrip('/')}/{name}") for name in TABLES):
+        if any(_within(real, f"{lake.rstrip('/')}/{one}") for one in lake_folders(self.layout)):
             return True
         return not _within(start, logs if _within(real, logs) else lake)
 

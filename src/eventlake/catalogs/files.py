@@ -1,70 +1,58 @@
 """A catalog in the lake itself, with one JSON file per table."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from eventlake.errors import MissingTable
-from eventlake.model.catalog import CatalogTable, check_location
-from eventlake.model.layout import CATALOG
-from eventlake.model.schema import Column
+from eventlake.errors import EventLakeError
+from eventlake.model.catalog import CatalogTable, merge_tables
+from eventlake.model.layout import DEFAULT_LAYOUT, Layout
+from eventlake.parallel import run_per_table
+from eventlake.ports import Progress
 from eventlake.stores import Store
 from eventlake.stores.damage import parse_value, read_value
 
 
 @dataclass(frozen=True)
 class FilesCatalog:
-    """Tables under `segment-data/catalog/<database>/<table>.json`."""
+    """Tables in `<database>/<table>.json` below the layout's catalog; a database is a folder."""
 
     store: Store
-
-    def database(self, name: str) -> None:
-        """Do nothing: a database is the folder of its tables."""
+    layout: Layout = DEFAULT_LAYOUT
 
     def tables(self, database: str = "") -> Sequence[CatalogTable]:
-        databases = [database] if database else self.store.names(CATALOG)[0]
+        folder = self.layout.catalog
+        databases = [database] if database else self.store.names(folder)[0]
         return [
-            self._read(f"{CATALOG}/{name}/{file}").model_copy(update={"partitions": ()})
+            self._read(f"{folder}/{name}/{file}").model_copy(update={"partitions": ()})
             for name in databases
-            for file in self.store.names(f"{CATALOG}/{name}")[1]
+            for file in self.store.names(f"{folder}/{name}")[1]
             if file.endswith(".json") and not file.startswith(".")  # ignore foreign files
         ]
 
     def table(self, database: str, name: str) -> CatalogTable | None:
-        path = _path(database, name)
+        path = self._path(database, name)
         return self._read(path) if self.store.exists(path) else None
 
-    def create(self, table: CatalogTable) -> None:
-        def merge(registered: CatalogTable | None) -> CatalogTable:
-            before = registered or table
-            return before.with_columns(table.columns).with_partitions(table.partitions)
-
-        self._update(table, merge)
-
-    def add_columns(self, table: CatalogTable, columns: Sequence[Column]) -> None:
-        self._update(table, lambda registered: _require(registered, table).with_columns(columns))
-
-    def add_partitions(self, table: CatalogTable, partitions: Sequence[Mapping[str, str]]) -> None:
-        self._update(
-            table, lambda registered: _require(registered, table).with_partitions(partitions)
-        )
+    def ensure(
+        self, tables: Sequence[CatalogTable], progress: Progress
+    ) -> dict[str, EventLakeError]:
+        work = [(table.full_name, partial(self._ensure_table, table)) for table in tables]
+        return run_per_table("register", work, progress)
 
     def replace(self, table: CatalogTable) -> None:
-        self.store.update(_path(table.database, table.name), lambda _: table.to_json())
+        self.store.update(self._path(table.database, table.name), lambda _: table.to_json())
 
     def drop(self, table: CatalogTable) -> None:
-        self.store.delete([_path(table.database, table.name)])
+        self.store.delete([self._path(table.database, table.name)])
 
-    def _update(
-        self, table: CatalogTable, change: Callable[[CatalogTable | None], CatalogTable]
-    ) -> None:
+    def _ensure_table(self, table: CatalogTable) -> None:
         # Two runs may register a table at the same time, and neither may undo the other's change.
-        path = _path(table.database, table.name)
+        path = self._path(table.database, table.name)
 
         def update(data: bytes | None) -> bytes | None:
             before = None if data is None else parse_value(self.store, path, CatalogTable, data)
-            if before:
-                check_location(table, before.location)
-            after = change(before)
+            after = merge_tables(before, table)
             return after.to_json() if after != before else None
 
         self.store.update(path, update)
@@ -72,12 +60,5 @@ class FilesCatalog:
     def _read(self, path: str) -> CatalogTable:
         return read_value(self.store, path, CatalogTable)
 
-
-def _require(registered: CatalogTable | None, table: CatalogTable) -> CatalogTable:
-    if registered is None:
-        raise MissingTable(f"the catalog has no table {table.database}.{table.name}")
-    return registered
-
-
-def _path(database: str, name: str) -> str:
-    return f"{CATALOG}/{database}/{name}.json"
+    def _path(self, database: str, name: str) -> str:
+        return f"{self.layout.catalog}/{database}/{name}.json"

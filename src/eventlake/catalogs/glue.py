@@ -1,7 +1,6 @@
 """The AWS Glue Data Catalog: where Athena, EMR and Redshift Spectrum find the tables."""
 
 import random
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -9,10 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from botocore import xform_name
-from botocore.exceptions import ClientError
-
-from eventlake.aws import Access, aws_errors, error_code
+from eventlake.aws import Access, ClientError, aws_errors, error_code, xform_name
 from eventlake.catalogs.glue_projection import ENABLED, missing_parameters
 from eventlake.catalogs.glue_tables import (
     Shape,
@@ -29,9 +25,11 @@ from eventlake.catalogs.glue_tables import (
     path_below,
     table_input,
 )
-from eventlake.errors import InsufficientPermissions, MissingTable, Unavailable
+from eventlake.clock import SYSTEM_CLOCK, Clock
+from eventlake.errors import EventLakeError, InsufficientPermissions, MissingTable, Unavailable
 from eventlake.model.catalog import CatalogTable
-from eventlake.model.schema import Column
+from eventlake.parallel import run_per_table
+from eventlake.ports import NoProgress, Progress
 
 MAX_BATCH = 100
 """Glue's maximum of partitions in one call."""
@@ -63,15 +61,7 @@ class GlueCatalog:
     catalog_id: str = ""
     projection: bool = False
     """Use Athena's partition projection; register partitions of the reports only."""
-
-    def database(self, name: str) -> None:
-        resource = f"database/{name}"
-        result = self._call("GetDatabase", resource, {"Name": name}, accept=MISSING)
-        if result is None:
-            arguments = {"DatabaseInput": {"Name": name, "Parameters": {MARK: "true"}}}
-            self._call("CreateDatabase", resource, arguments, accept=EXISTS)
-        elif MARK not in result["Database"].get("Parameters", {}):
-            self._mark(result["Database"])
+    clock: Clock = SYSTEM_CLOCK
 
     def tables(self, database: str = "") -> Sequence[CatalogTable]:
         """The tables of this lake in databases with our parameter or with a location in the lake.
@@ -88,24 +78,31 @@ class GlueCatalog:
             return None
         return self._read(current)
 
-    def create(self, table: CatalogTable) -> None:
-        current = _retry_on_change(partial(self._create_or_update, table))
-        self._add_partitions(table, current, table.partitions)
-
-    def add_columns(self, table: CatalogTable, columns: Sequence[Column]) -> None:
-        self._ensure_columns(table, columns, ())
-
-    def add_partitions(self, table: CatalogTable, partitions: Partitions) -> None:
-        if partitions:
-            self._add_partitions(table, self._ensure_columns(table, (), partitions), partitions)
+    def ensure(
+        self, tables: Sequence[CatalogTable], progress: Progress
+    ) -> dict[str, EventLakeError]:
+        names = {table.database for table in tables}
+        databases = [(name, partial(self._ensure_database, name)) for name in names]
+        refused = run_per_table("register", databases, NoProgress())
+        work = [
+            (table.full_name, partial(self._ensure_table, table))
+            for table in tables
+            if table.database not in refused
+        ]
+        errors = run_per_table("register", work, progress)
+        errors |= {
+            one.full_name: refused[one.database] for one in tables if one.database in refused
+        }
+        return errors
 
     def replace(self, table: CatalogTable) -> None:
+        self._ensure_database(table.database)
         current = self._get(table.database, table.name)
         if current is not None and not self._is_same(table, current):
             if path_below(self.root, current) is None:
                 check_same(self.root, table, current)
             self._delete(table)
-        self.create(table)
+        self._ensure_table(table)
         if not self._projects(table):
             self._correct_partitions(table)
 
@@ -124,6 +121,15 @@ class GlueCatalog:
         self._call("DeleteTable", _resource(table), arguments, accept=MISSING)
 
     # Databases
+
+    def _ensure_database(self, name: str) -> None:
+        resource = f"database/{name}"
+        result = self._call("GetDatabase", resource, {"Name": name}, accept=MISSING)
+        if result is None:
+            arguments = {"DatabaseInput": {"Name": name, "Parameters": {MARK: "true"}}}
+            self._call("CreateDatabase", resource, arguments, accept=EXISTS)
+        elif MARK not in result["Database"].get("Parameters", {}):
+            self._mark(result["Database"])
 
     def _mark(self, current: Shape) -> None:
         """Add our parameter to an existing database; give up silently if that is not possible."""
@@ -151,6 +157,11 @@ class GlueCatalog:
 
     # Tables
 
+    def _ensure_table(self, table: CatalogTable) -> None:
+        change = self._read_and_update if table.is_partial else self._create_or_update
+        current = _retry_on_change(self.clock, partial(change, table))
+        self._add_partitions(table, current)
+
     def _get(self, database: str, name: str) -> Shape | None:
         arguments = {"DatabaseName": database, "Name": name}
         result = self._call("GetTable", f"table/{database}/{name}", arguments, accept=MISSING)
@@ -177,39 +188,31 @@ class GlueCatalog:
         is_new = self._call("CreateTable", _resource(table), arguments, accept=EXISTS) is not None
         return made if is_new else None
 
-    def _ensure_columns(
-        self, table: CatalogTable, columns: Sequence[Column], partitions: Partitions
-    ) -> Shape:
-        """Add missing columns and return the table as Glue has it; raises MissingTable."""
-        current: Shape = _retry_on_change(
-            partial(self._read_and_update, table, columns, partitions)
-        )
-        return current
-
     def _create_or_update(self, table: CatalogTable) -> Shape:
         """Create the table or add its missing columns; return it as Glue has it."""
         made = self._try_create(table)
         if made is not None:
             return made
         try:
-            return self._read_and_update(table, table.columns, table.partitions)
+            return self._read_and_update(table)
         except MissingTable as problem:  # dropped since: try to create it again
             raise _Changed(f"{_resource(table)} in Glue keeps being dropped") from problem
 
-    def _read_and_update(
-        self, table: CatalogTable, columns: Sequence[Column], partitions: Partitions
-    ) -> Shape:
-        """Add missing columns and parameters; keep everything else as it is in Glue."""
+    def _read_and_update(self, table: CatalogTable) -> Shape:
+        """Add missing columns and parameters, and return the table as Glue has it.
+
+        Raises MissingTable.
+        """
         current = self._get(table.database, table.name)
         if current is None:
-            raise MissingTable(f"Glue has no table {table.database}.{table.name}")
+            raise MissingTable(f"Glue has no table {table.full_name}")
         check_same(self.root, table, current)
-        parameters = current.get("Parameters", {})
+        parameters, partitions = current.get("Parameters", {}), table.partitions
         if self._projects(table) and ENABLED not in parameters:
             # Athena ignores registered partitions from now on.
-            partitions = [*partitions, *self._read(current).partitions]
+            partitions += self._read(current).partitions
         added = self._projection(table, parameters, partitions)
-        missing = missing_columns(columns_of(current), list(map(glue_column, columns)))
+        missing = missing_columns(columns_of(current), list(map(glue_column, table.columns)))
         if not missing and not added:
             return current
         update = add_columns(current, missing, self._writable_fields("Table"))
@@ -234,7 +237,11 @@ class GlueCatalog:
         if not self._projects(table):
             return {}
         return missing_parameters(
-            current, table.partition_columns, partitions, location(self.root, table)
+            current,
+            table.partition_columns,
+            partitions,
+            location(self.root, table),
+            f"{self.clock.now():%Y-%m-%d}",
         )
 
     def _projects(self, table: CatalogTable) -> bool:
@@ -247,10 +254,11 @@ class GlueCatalog:
         arguments |= {"DatabaseName": table.database, "TableName": table.name}
         return self._pages("GetPartitions", "Partitions", _resource(table), arguments)
 
-    def _add_partitions(self, table: CatalogTable, current: Shape, partitions: Partitions) -> None:
+    def _add_partitions(self, table: CatalogTable, current: Shape) -> None:
         if self._projects(table):
             return
-        each = {tuple(one[name] for name in table.partition_columns): one for one in partitions}
+        keys = table.partition_columns
+        each = {tuple(one[name] for name in keys): one for one in table.partitions}
         inputs = [partition_input(self.root, table, current, dict(one)) for one in each.values()]
         self._call_in_batches("BatchCreatePartition", "PartitionInputList", table, inputs)
 
@@ -302,7 +310,9 @@ class GlueCatalog:
         remaining = iter(items)
         while batch := list(islice(remaining, MAX_BATCH)):
             arguments = {"DatabaseName": table.database, "TableName": table.name, field: batch}
-            response = _retry_on_change(partial(self._call, action, _resource(table), arguments))
+            response = _retry_on_change(
+                self.clock, partial(self._call, action, _resource(table), arguments)
+            )
             with self._errors(action, _resource(table)):
                 _raise_first_error(action, response.get("Errors", ()))
 
@@ -357,13 +367,13 @@ def _resource(table: CatalogTable) -> str:
     return f"table/{table.database}/{table.name}"
 
 
-def _retry_on_change(work: Callable[[], Any]) -> Any:
+def _retry_on_change(clock: Clock, work: Callable[[], Any]) -> Any:
     """Call `work`, and again with increasing pauses while it raises `_Changed`."""
     for number in range(RETRIES):
         try:
             return work()
         except _Changed:
-            time.sleep(random.uniform(0, 0.05 * 2**number))  # noqa: S311 - not a secret
+            clock.sleep(random.uniform(0, 0.05 * 2**number))  # noqa: S311 - not a secret
     return work()
 
 

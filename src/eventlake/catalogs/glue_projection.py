@@ -6,7 +6,6 @@ with the first partition and is extended when an earlier one is registered.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 
 from eventlake.model.layout import partition_path
 
@@ -21,14 +20,19 @@ _YEARS = re.compile(r"(\d{4}),(\d{4})")
 
 
 def missing_parameters(
-    current: Mapping[str, str], keys: Sequence[str], partitions: Partitions, location: str
+    current: Mapping[str, str],
+    keys: Sequence[str],
+    partitions: Partitions,
+    location: str,
+    today: str,
 ) -> Parameters:
     """The parameters to add or change so that Athena sees `partitions`.
 
-    Empty if somebody has turned projection off.
+    Ranges of a table without partitions begin `today`, a day such as `2026-11-01`. Empty
+    if somebody has turned projection off.
     """
     if ENABLED not in current:
-        return _all_parameters(keys, partitions, location)
+        return _all_parameters(keys, partitions, location, today)
     if current[ENABLED] != "true":
         return {}
     ranges = {f"projection.{key}.range": [values[key] for values in partitions] for key in keys}
@@ -36,22 +40,24 @@ def missing_parameters(
     return {name: value for name, value in wider.items() if value != current.get(name, "")}
 
 
-def _all_parameters(keys: Sequence[str], partitions: Partitions, location: str) -> Parameters:
+def _all_parameters(
+    keys: Sequence[str], partitions: Partitions, location: str, today: str
+) -> Parameters:
     parameters = {ENABLED: "true"}
     for key in keys:
         values = [partition[key] for partition in partitions]
         parameters |= {
-            f"projection.{key}.{name}": value for name, value in _key_parameters(key, keys, values)
+            f"projection.{key}.{name}": value
+            for name, value in _key_parameters(key, keys, values, today)
         }
     folders = partition_path({key: f"${{{key}}}" for key in keys})
     return {**parameters, "storage.location.template": f"{location}{folders}/"}
 
 
 def _key_parameters(
-    key: str, keys: Sequence[str], values: Sequence[str]
+    key: str, keys: Sequence[str], values: Sequence[str], today: str
 ) -> Iterable[tuple[str, str]]:
     """The parameters of one partition column; `day` is a full date unless there is a `year`."""
-    today = datetime.now(UTC).strftime("%Y-%m-%d")
     if key == "day" and "year" not in keys:
         return (
             ("type", "date"),

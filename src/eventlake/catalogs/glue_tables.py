@@ -7,7 +7,7 @@ from typing import Any
 from eventlake.catalogs.glue_projection import ENABLED
 from eventlake.errors import InvalidSettings
 from eventlake.model.catalog import CatalogTable
-from eventlake.model.layout import DATA, partition_path
+from eventlake.model.layout import partition_path
 from eventlake.model.schema import Column
 from eventlake.model.types import Type
 
@@ -131,7 +131,7 @@ def catalog_table(root: str, shape: Shape) -> CatalogTable:
     return CatalogTable(
         database=shape["DatabaseName"],
         name=shape["Name"],
-        source=shape.get("Parameters", {}).get(SOURCE) or _source(place),
+        source=shape.get("Parameters", {}).get(SOURCE, ""),
         location=place,
         columns=tuple(map(_column, columns_of(shape))),
         partition_columns=partition_names(shape),
@@ -154,12 +154,6 @@ def partition_names(shape: Shape) -> tuple[str, ...]:
     return tuple(key["Name"] for key in shape.get("PartitionKeys", ()))
 
 
-def _source(place: str) -> str:
-    """The source in a table's path, for tables without our parameter."""
-    match = re.match(rf"{DATA}/([^/]+)/segment_type=", place)
-    return match[1] if match else ""
-
-
 def _column(shape: Shape) -> Column:
     kind = _type_text(shape)
     column_type = _TYPES.get(kind) or _TYPES.get(kind.partition("(")[0], Type.STRING)
@@ -177,7 +171,7 @@ def _format(storage: Shape) -> str:
 
 def check_same(root: str, table: CatalogTable, registered: Shape) -> None:
     """Raise InvalidSettings if the registered table has another location or other partitions."""
-    full, place = f"{table.database}.{table.name}", location(root, table)
+    full, place = table.full_name, location(root, table)
     # All lakes of an account share the table of reports; its partitions have their own locations.
     if table.format != "json" and path_below(root, registered) != table.location:
         current = registered.get("StorageDescriptor", {}).get("Location") or "none"

@@ -6,10 +6,11 @@ Modules that are slow to import are imported by the command that needs them, so 
 import logging
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+import eventlake as python_api
 from eventlake.cli import show
 from eventlake.cli.failures import FAILED, FINISHED, PARTIAL, run_command
 from eventlake.cli.options import (
@@ -27,6 +28,8 @@ from eventlake.cli.options import (
 from eventlake.cli.progress import show_progress
 from eventlake.cli.rows import OutputFormat, decode_rows, iterate_objects, to_json
 from eventlake.cli.show_plan import print_plan
+from eventlake.model.settings import SourceSettings, validate_settings
+from eventlake.sample.spec import SampleSpec
 
 if TYPE_CHECKING:
     from eventlake.services.load import LoadResult
@@ -43,12 +46,15 @@ app = typer.Typer(
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; `arguments` defaults to `sys.argv`."""
+def main(arguments: Sequence[str] | None = None, api: Any = python_api) -> int:
+    """Run one command and return its exit code; `arguments` defaults to `sys.argv`.
+
+    Commands call the functions of `api`, which has those of the package `eventlake`.
+    """
     # Without a handler, py4j would print a stack trace when it is interrupted.
     logging.basicConfig(handlers=[logging.NullHandler()])
     words = sys.argv[1:] if arguments is None else list(arguments)
-    return run_command(lambda: app(words, prog_name="eventlake"), words)
+    return run_command(lambda: app(words, prog_name="eventlake", obj=api), words)
 
 
 def _print_version(requested: bool) -> None:
@@ -81,10 +87,11 @@ def sample(
 
     Writes gzip files of JSON lines. Equal options give identical files.
     """
-    from eventlake.sample import make_sample
-    from eventlake.stores.paths import parse_path
+    from eventlake.paths import parse_path
+    from eventlake.sample.write import make_sample
 
-    spec, folder, total = options.spec(), parse_path(out, "out"), 0
+    spec = validate_settings(SampleSpec, options.values)
+    folder, total = parse_path(out, "out"), 0
     with show_progress(quiet) as steps:
 
         def count_events(events: int) -> None:
@@ -99,6 +106,7 @@ def sample(
 @app.command()
 @expand_option_groups
 def load(
+    context: typer.Context,
     paths: Annotated[
         list[str],
         typer.Argument(
@@ -118,19 +126,17 @@ def load(
     that were loaded before are skipped; the files themselves are not changed. The content of a
     pipe is stored in the lake's archive first.
     """
-    settings, suppressed = source.settings(), run.suppressed()
-    from eventlake.services import load as service
-
+    settings, suppressed = validate_settings(SourceSettings, source.values), run.suppressed()
     if run.dry_run:
-        plan = service.plan_load(paths, lake=run.lake, settings=settings)
+        plan = context.obj.plan_load(paths, lake=run.lake, settings=settings)
         show.print_result(plan, run.as_json, print_plan)
         return
     with show_progress(run.quiet) as steps:
-        result = service.load(
+        result = context.obj.load(
             paths,
             lake=run.lake,
             settings=settings,
-            master=run.master,
+            where=run.master,
             keep_raw=keep_raw,
             suppressed=suppressed,
             temporary_cluster=run.temporary_cluster,
@@ -148,7 +154,9 @@ def _show_load(result: "LoadResult", run: RunOptions) -> None:
 @app.command()
 @expand_option_groups
 def serve(
-    source: Source,
+    source: Annotated[
+        list[str], typer.Option(help="A source's slug or id; repeat it for several sources.")
+    ],
     options: CollectOptions,
     lake: LakeRoot = DEFAULT_LAKE,
     as_json: AsJson = False,
@@ -160,8 +168,10 @@ def serve(
     """
     with show.require_extra("collect"):
         from eventlake.collect.server import serve as serve_collector
+    settings = options.collector_settings(lake)
     serve_collector(
-        options.collector_settings(source, lake),
+        settings,
+        options.served_sources(settings.store, source),
         lambda endpoint: show.print_result(endpoint, as_json, show.endpoint),
     )
 
@@ -173,19 +183,17 @@ def sync(context: typer.Context, source: SourceOptions, run: RunOptions) -> None
 
     Options default to the settings of the source's last load.
     """
-    changes, suppressed = source.changes(context), run.suppressed()
-    from eventlake.services import load as service
-
+    changes, suppressed = source.changes, run.suppressed()
     if run.dry_run:
-        plan = service.plan_sync(source.source, lake=run.lake, changes=changes)
+        plan = context.obj.plan_sync(source.source, lake=run.lake, changes=changes)
         show.print_result(plan, run.as_json, print_plan)
         return
     with show_progress(run.quiet) as steps:
-        result = service.sync(
+        result = context.obj.sync(
             source.source,
             lake=run.lake,
             changes=changes,
-            master=run.master,
+            where=run.master,
             suppressed=suppressed,
             temporary_cluster=run.temporary_cluster,
             progress=steps,
@@ -194,27 +202,25 @@ def sync(context: typer.Context, source: SourceOptions, run: RunOptions) -> None
 
 
 @app.command()
-def tables(lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False) -> None:
+def tables(context: typer.Context, lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False) -> None:
     """Show the tables of a lake."""
-    from eventlake.services.read import open_lake
-
-    show.print_result(open_lake(lake).tables(), as_json, show.tables)
+    show.print_result(context.obj.open_lake(lake).tables(), as_json, show.tables)
 
 
 @app.command()
 def schema(
+    context: typer.Context,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A table, as database.table.")],
     lake: LakeRoot = DEFAULT_LAKE,
     as_json: AsJson = False,
 ) -> None:
     """Show the columns and types of a table."""
-    from eventlake.services.read import open_lake
-
-    show.print_result(open_lake(lake).schema(table), as_json, show.schema)
+    show.print_result(context.obj.open_lake(lake).schema(table), as_json, show.schema)
 
 
 @app.command()
 def query(
+    context: typer.Context,
     sql: Annotated[
         str, typer.Argument(metavar="SQL", help="One query over tables named database.table.")
     ],
@@ -231,9 +237,7 @@ def query(
 
     Quote names that begin with a digit: web."2fa_enabled".
     """
-    from eventlake.services.read import open_lake
-
-    result = open_lake(lake).query(sql, engine=engine)
+    result = context.obj.open_lake(lake).query(sql, engine=engine)
     if as_json:
         show.print_line(to_json(list(iterate_objects(result))))
     else:
@@ -241,24 +245,30 @@ def query(
 
 
 @app.command()
-def reports(source: Source, lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False) -> None:
+def reports(
+    context: typer.Context, source: Source, lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False
+) -> None:
     """Show the reports of a source's runs."""
-    from eventlake.services.read import open_lake
-
-    show.print_result(open_lake(lake).reports(source), as_json, show.reports)
+    show.print_result(context.obj.open_lake(lake).reports(source), as_json, show.reports)
 
 
 @app.command()
-def quarantine(source: Source, lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False) -> None:
+def quarantine(
+    context: typer.Context, source: Source, lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False
+) -> None:
     """Show the invalid lines of a source."""
-    from eventlake.services.read import open_lake
-
-    show.print_result(decode_rows(open_lake(lake).quarantine(source)), as_json, show.quarantine)
+    show.print_result(
+        decode_rows(context.obj.open_lake(lake).quarantine(source)), as_json, show.quarantine
+    )
 
 
 @app.command()
 def verify(
-    source: Source, lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False, quiet: Quiet = False
+    context: typer.Context,
+    source: Source,
+    lake: LakeRoot = DEFAULT_LAKE,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Compare the tables with the raw events and with the catalog.
 
@@ -266,9 +276,7 @@ def verify(
     extra, doubled or in the wrong partition, and every table that the catalog lacks or has at
     another location. The exit code is 1 if there are differences.
     """
-    from eventlake.services.read import open_lake
-
-    result = open_lake(lake).verify(source, None if quiet else show.print_stderr)
+    result = context.obj.open_lake(lake).verify(source, None if quiet else show.print_stderr)
     if as_json:
         show.print_line(to_json({"ok": result.ok, **result.model_dump()}))
     else:
@@ -277,16 +285,14 @@ def verify(
 
 
 @app.command()
-def repair(lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False) -> None:
+def repair(context: typer.Context, lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False) -> None:
     """Make the catalog agree with the ledger.
 
     Finishes or removes crashed runs, registers tables, columns and partitions that the catalog
     lacks, corrects wrong locations, and drops entries of tables that do not exist. Data files are
     not changed. The exit code is 1 if something could not be corrected.
     """
-    from eventlake.services.repair import repair as repair_lake
-
-    sources = repair_lake(lake)
+    sources = context.obj.repair(lake)
     show.print_result(sources, as_json, show.repairs)
     raise typer.Exit(FAILED if any(source.problems for source in sources) else FINISHED)
 
@@ -304,23 +310,19 @@ def adopt(
     Paths, schemas and partitions stay as they are. The message ids of the last days are read from
     the tables, and the next sync appends to them.
     """
-    from eventlake.services.adopt import adopt as adopt_tables
-
-    result = adopt_tables(source.source, lake=lake, changes=source.changes(context))
+    result = context.obj.adopt(source.source, lake=lake, changes=source.changes)
     show.print_result(result, as_json, show.adoption)
 
 
 @app.command()
-def check(lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False) -> None:
+def check(context: typer.Context, lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False) -> None:
     """Check that a lake can be used.
 
     Tests settings, credentials, each prefix and the catalog with real requests, and reverts its
     changes. A lake on disk that does not exist is not created. Failures are shown with what to do,
     and the exit code is 1.
     """
-    from eventlake.services.check import check as check_lake
-
-    results = check_lake(lake)
+    results = context.obj.check(lake)
     show.print_result(results, as_json, show.checks)
     raise typer.Exit(FINISHED if all(result.ok for result in results) else FAILED)
 

@@ -1,9 +1,8 @@
 """The progress of a run on stderr: bars on a terminal, plain lines elsewhere."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from time import monotonic
 from typing import TextIO
 
 from rich.console import Console
@@ -11,6 +10,7 @@ from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeEla
 from rich.text import Text
 
 from eventlake import ports
+from eventlake.clock import SYSTEM_CLOCK, Clock
 
 LINE_INTERVAL_SECONDS = 5.0
 """Time between two plain lines of one stage."""
@@ -19,13 +19,13 @@ LINE_INTERVAL_SECONDS = 5.0
 class ProgressLines:
     """Prints a line when a stage begins and ends, and every few seconds in between."""
 
-    def __init__(self, out: TextIO, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, out: TextIO, clock: Clock = SYSTEM_CLOCK) -> None:
         self._out, self._clock = out, clock
         self._stage, self._done = "", False
         self._stage_start = self._last_line_at = 0.0
 
     def step(self, stage: str, done: int, total: int, rows: int) -> None:
-        now = self._clock()
+        now = self._clock.monotonic()
         is_new, finished = stage != self._stage, 1 < total <= done
         if is_new:
             self._stage, self._stage_start = stage, now

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.filesize import decimal
 from rich.table import Table
 
 from eventlake.cli import rows
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from eventlake.collect.server import Endpoint
     from eventlake.model.commit import Counts, TableCommit
-    from eventlake.sample import SampleSummary
+    from eventlake.sample.spec import SampleSummary
     from eventlake.services.adopt import AdoptionResult
     from eventlake.services.check import Check
     from eventlake.services.load import LoadResult
@@ -38,8 +39,6 @@ MAX_NAMED_FILES = 3
 MAX_CELL_CHARS = 100
 # Lines that go to a pipe are not wrapped.
 PIPE_WIDTH = 100_000
-
-_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 Columns = Mapping[str, Callable[[Any], object]]
 """A printed table's headings, each with the function that gets its value from a record."""
@@ -80,8 +79,9 @@ def endpoint(target: "Endpoint") -> None:
     """Print where to send events, and a command to try it."""
     event = '{"userId":"u1","event":"Hello"}'
     print_line(f"listening on {target.url}")
-    print_line(f"write key: {target.write_key}")
-    user = quote(f"{target.write_key}:")
+    for source, key in target.write_keys.items():
+        print_line(f"write key of {source}: {key}")
+    user = quote(f"{next(iter(target.write_keys.values()))}:")
     print_line(f"try: curl -u {user} -d '{event}' {target.url}/v1/track")
 
 
@@ -196,7 +196,7 @@ def tables(infos: "Sequence[TableInfo]") -> None:
     total = sum(table.rows for table in infos)
     size = sum(table.bytes for table in infos)
     counts = f"{pluralize(len(infos), 'table')}, {pluralize(total, 'row')}"
-    print_line(f"{counts}, {format_bytes(size)}")
+    print_line(f"{counts}, {decimal(size)}")
 
 
 def schema(table: "TableInfo") -> None:
@@ -263,7 +263,7 @@ _TABLE_COLUMNS: Columns = {
     "columns": lambda t: len(t.columns),
     "partitions": lambda t: t.partitions,
     "files": lambda t: t.files,
-    "size": lambda t: format_bytes(t.bytes),
+    "size": lambda t: decimal(t.bytes),
 }
 
 _RUN_COLUMNS: Columns = {
@@ -302,7 +302,7 @@ _VERIFY_COLUMNS: Columns = {
 def sample(summary: "SampleSummary") -> None:
     """Print the size of a sample."""
     print_line(
-        f"{pluralize(summary.files, 'file')} of {format_bytes(summary.bytes)}:"
+        f"{pluralize(summary.files, 'file')} of {decimal(summary.bytes)}:"
         f" {summary.events:,} events, {summary.duplicates:,} duplicates,"
         f" {pluralize(summary.bad, 'invalid line')}"
     )
@@ -379,11 +379,6 @@ def print_remaining(noun: str, rest: int, hint: str) -> None:
 def pluralize(n: int, noun: str) -> str:
     """Return `1 file` or `1,000 files`."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
-def format_bytes(size: float) -> str:
-    power = min(max(len(f"{size:.0f}") - 1, 0) // 3, len(_UNITS) - 1)
-    return f"{size / 1000**power:.{min(power, 1)}f} {_UNITS[power]}"
 
 
 def _format_cell(value: object) -> str:

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from rich.filesize import decimal
+
 from eventlake.cli import show
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ def print_plan(plan: "LoadPlan") -> None:
     if plan.stages_to_remove:
         dead = show.pluralize(plan.stages_to_remove, "dead run")
         show.print_line(f"would remove the stage of {dead}")
-    files = f"{show.pluralize(len(plan.files), 'file')} of {show.format_bytes(plan.bytes)}"
+    files = f"{show.pluralize(len(plan.files), 'file')} of {decimal(plan.bytes)}"
     tables = show.pluralize(len(plan.tables), "table")
     loaded = f"; {show.format_loaded_before(plan.already_loaded)}" if plan.already_loaded else ""
     show.print_line(f"{files} into {plan.lake}, source {plan.source} with {tables} so far{loaded}")

@@ -4,14 +4,12 @@ import binascii
 import sys
 import traceback
 from base64 import urlsafe_b64decode
-from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from time import time
-from typing import Protocol
 from urllib.parse import parse_qs
 
 import msgspec
 
+from eventlake.clock import Clock
 from eventlake.collect.bodies import decode_body
 from eventlake.collect.budget import Budget
 from eventlake.collect.intake import (
@@ -23,13 +21,14 @@ from eventlake.collect.intake import (
     process_single,
     replace_lone_surrogates,
 )
-from eventlake.collect.keys import Gate, parse_basic_user
+from eventlake.collect.keys import SourceKeys, parse_basic_user
 from eventlake.collect.limits import DEFAULTS, MAX_BODY_BYTES, Limits
 from eventlake.collect.metrics import Metrics
 from eventlake.collect.openapi import DESCRIPTION
 from eventlake.collect.proxies import TrustedProxies
 from eventlake.collect.refusal import Refusal, too_large
 from eventlake.collect.request import Headers, Reply, Request
+from eventlake.collect.source import Source
 from eventlake.collect.stamp import Arrival
 from eventlake.model.naming import Call
 
@@ -47,13 +46,6 @@ GIF = binascii.unhexlify(
 )
 
 
-class LineLog(Protocol):
-    """Stores lines."""
-
-    async def append(self, day: int, lines: list[bytes]) -> None:
-        """Return when the lines are on disk; raises a `Refusal` if they cannot be stored."""
-
-
 _SUCCESS = b'{"success":true}'
 _PREFLIGHT_HEADERS = (
     (b"access-control-allow-methods", b"GET, POST, OPTIONS"),
@@ -66,19 +58,16 @@ _MAX_QUERY_FIELDS = 100
 
 @dataclass
 class App:
-    """The tracking API of one source.
+    """The tracking API of all sources of a collector.
 
     A connection calls `check_header` when a request's header is complete, and `answer` when its
     body is.
     """
 
-    project: str
-    gate: Gate
-    events: LineLog
-    rejects: LineLog
-    get_gauges: Callable[[], dict[str, float]]
+    keys: SourceKeys
+    """May be replaced at any time; a request belongs to the source that its key had."""
+    clock: Clock
     limits: Limits = DEFAULTS
-    suppressed: Collection[str] = frozenset()
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
     metrics: Metrics = field(default_factory=Metrics)
 
@@ -88,7 +77,7 @@ class App:
     def check_header(self, request: Request) -> None:
         """Check the key and the length of a request whose body is not read yet.
 
-        Sets `has_valid_key` and `stores_body` of the request; raises a `Refusal` for a wrong key
+        Sets `source` and `stores_body` of the request; raises a `Refusal` for a wrong key
         or a body that will be too large.
         """
         request.path = request.path.rstrip("/")
@@ -96,8 +85,7 @@ class App:
             return
         user = parse_basic_user(request.headers.get(b"authorization", b""))
         if user:
-            self.gate.check(user)
-            request.has_valid_key = True
+            request.source = self.keys.find(user)
         length = request.headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > MAX_BODY_BYTES:
             raise too_large(MAX_BODY_BYTES)
@@ -110,24 +98,27 @@ class App:
                 raise request.refusal
             reply = await self._route(request)
         except Refusal as refusal:
-            return self.make_error_reply(refusal)
+            return self.make_error_reply(refusal, request.source)
         except Exception:
             self.metrics.troubles += 1
             sys.stderr.write(f"warning: a request failed\n{traceback.format_exc()}")
             message = "internal error: this is a bug in EventLake"
-            return self.make_error_reply(Refusal(500, "internal_error", message))
+            return self.make_error_reply(Refusal(500, "internal_error", message), request.source)
         finally:
             self.budget.release(request)
         self.metrics.responses[reply.status] += 1
         return reply
 
-    def make_error_reply(self, refusal: Refusal) -> Reply:
-        """Return the reply to a refused request, and count it."""
-        self.metrics.rejected[refusal.code] += 1
+    def make_error_reply(self, refusal: Refusal, source: Source | None = None) -> Reply:
+        """Return the reply to a refused request, and count it for its source, if that is known."""
+        self._count_refusal(refusal, source)
         self.metrics.responses[refusal.status] += 1
         error = {"success": False, "code": refusal.code, "message": refusal.message}
         body = msgspec.json.encode(error)
         return Reply(refusal.status, body, headers=refusal.headers, close=refusal.close)
+
+    def _count_refusal(self, refusal: Refusal, source: Source | None) -> None:
+        (source.counts if source else self.metrics).rejected[refusal.code] += 1
 
     async def _route(self, request: Request) -> Reply:
         path, method = request.path, request.method
@@ -146,8 +137,9 @@ class App:
             raise Refusal(404, "not_found", "no such path; see /openapi.json")
         _require_method(method, "GET")
         if path == "/metrics":
-            text = self.metrics.render(self.get_gauges()).encode()
-            return Reply(200, text, b"text/plain; version=0.0.4; charset=utf-8")
+            sources = {one.name: (one.counts, one.get_gauges()) for one in self.keys.sources}
+            text = self.metrics.render(sources)
+            return Reply(200, text.encode(), b"text/plain; version=0.0.4; charset=utf-8")
         return Reply(200, b'{"status":"ok"}' if path == "/health" else DESCRIPTION)
 
     async def _collect(self, request: Request) -> Reply:
@@ -155,64 +147,74 @@ class App:
         body = decode_body(bytes(request.body), request.headers.get(b"content-encoding", b""))
         request.body.clear()
         self.budget.reserve(request, len(body))
-        result = self._process_body(request, body)
+        source, result = self._process_body(request, body)
         # A batch's context is repeated in each line, so the lines may be larger than the body.
         self.budget.reserve(request, result.size)
-        await self._store(result, len(body))
+        await _store(source, result, len(body))
         return Reply(200, _SUCCESS)
 
-    def _process_body(self, request: Request, body: bytes) -> IntakeResult:
-        arrival = self._make_arrival(request)
+    def _process_body(self, request: Request, body: bytes) -> tuple[Source, IntakeResult]:
         if request.path in BATCH_PATHS:
             batch = parse_batch(body)
-            self._check_body_key(request, decode_string(batch.writeKey))
-            return process_batch(batch, self.suppressed, arrival)
+            source = self._find_source(request, decode_string(batch.writeKey))
+            arrival = self._make_arrival(request, source)
+            return source, process_batch(batch, source.suppressed, arrival)
+        return self._process_single(request, body, CALLS_BY_PATH[request.path])
+
+    def _process_single(
+        self, request: Request, body: bytes, call: str
+    ) -> tuple[Source, IntakeResult]:
         head = parse_single(body)
-        self._check_body_key(request, head.writeKey)
-        head.type = CALLS_BY_PATH[request.path]
-        return process_single(head, body, self.suppressed, arrival)
+        source = self._find_source(request, head.writeKey)
+        head.type = call
+        arrival = self._make_arrival(request, source)
+        return source, process_single(head, body, source.suppressed, arrival)
 
-    def _check_body_key(self, request: Request, key: object) -> None:
-        """Check the key in a body, unless the header had a valid one; raises a 401 `Refusal`."""
-        if not request.has_valid_key:
-            self.gate.check(key if isinstance(key, str) else None)
-            self.budget.mark_valid_key(request)
+    def _find_source(self, request: Request, key: object) -> Source:
+        """Return the source of the key in the header, else of the key in the body.
 
-    async def _store(self, result: IntakeResult, body_bytes: int) -> None:
-        """Return when all lines are on disk, and count them only then."""
-        day = result.arrival.day
-        if result.rejected:
-            await self.rejects.append(day, result.rejected)
-        if result.lines:
-            await self.events.append(day, result.lines)
-        self.metrics.accepted += len(result.lines)
-        self.metrics.suppressed += result.suppressed
-        self.metrics.rejected += result.reasons
-        self.metrics.bytes += body_bytes
+        Raises a 401 `Refusal` if neither is valid.
+        """
+        if request.source is None:
+            source = self.keys.find(key if isinstance(key, str) else None)
+            self.budget.set_source(request, source)
+            return source
+        return request.source
 
     async def _collect_pixel(self, request: Request) -> Reply:
         """Store the event of a pixel; errors are only counted, as no one would see the reply."""
         try:
             body = _decode_pixel(request.query)
             self.budget.reserve(request, len(body))
-            head = parse_single(body)
-            self._check_body_key(request, head.writeKey)
-            head.type = request.path.removeprefix(PIXEL_PREFIX)
             request.headers[b"origin"] = b"pixel"
-            arrival = self._make_arrival(request)
-            await self._store(process_single(head, body, self.suppressed, arrival), len(body))
+            call = request.path.removeprefix(PIXEL_PREFIX)
+            source, result = self._process_single(request, body, call)
+            await _store(source, result, len(body))
         except Refusal as refusal:
-            self.metrics.rejected[refusal.code] += 1
+            self._count_refusal(refusal, request.source)
         return Reply(200, GIF, b"image/gif", ((b"cache-control", b"no-store"),))
 
-    def _make_arrival(self, request: Request) -> Arrival:
+    def _make_arrival(self, request: Request, source: Source) -> Arrival:
         """Return the arrival of a request now; only those of browsers have an address."""
-        headers, received = request.headers, int(time() * 1000) * 1000
+        headers, received = request.headers, self.clock.time_ns() // 10**6 * 1000
         if b"origin" in headers or headers.get(b"content-type", b"")[:10] == b"text/plain":
             forwarded = headers.get(b"x-forwarded-for", b"")
             address = self.proxies.client_address(request.peer, forwarded)
-            return Arrival(received, self.project, address)
-        return Arrival(received, self.project)
+            return Arrival(received, source.project, address)
+        return Arrival(received, source.project)
+
+
+async def _store(source: Source, result: IntakeResult, body_bytes: int) -> None:
+    """Return when all lines are on disk, and count them only then."""
+    day, counts = result.arrival.day, source.counts
+    if result.rejected:
+        await source.rejects.append(day, result.rejected)
+    if result.lines:
+        await source.events.append(day, result.lines)
+    counts.accepted += len(result.lines)
+    counts.suppressed += result.suppressed
+    counts.rejected += result.reasons
+    counts.bytes += body_bytes
 
 
 def _answer_preflight(headers: Headers) -> Reply:

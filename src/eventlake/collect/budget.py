@@ -3,6 +3,7 @@
 from eventlake.collect.limits import Limits
 from eventlake.collect.refusal import overloaded
 from eventlake.collect.request import Request
+from eventlake.collect.source import Source
 
 REQUEST_BYTES = 4096
 """Fixed cost of a request, added to its header and body."""
@@ -27,17 +28,16 @@ class Budget:
         size = REQUEST_BYTES + request.header_bytes + body_bytes
         growth, limits = size - request.reserved_bytes, self._limits
         is_full = self.used_bytes + growth > limits.inflight_bytes or (
-            not request.has_valid_key and self.keyless_bytes + growth > limits.keyless_bytes
+            request.source is None and self.keyless_bytes + growth > limits.keyless_bytes
         )
         if growth > 0 and is_full:
             raise overloaded()
         self._add(request, growth)
 
-    def mark_valid_key(self, request: Request) -> None:
-        """Count a request among those with a valid key."""
-        if not request.has_valid_key:
-            request.has_valid_key = True
-            self.keyless_bytes -= request.reserved_bytes
+    def set_source(self, request: Request, source: Source) -> None:
+        """Set the source of a request without one: it counts among those with a valid key."""
+        request.source = source
+        self.keyless_bytes -= request.reserved_bytes
 
     def release(self, request: Request) -> None:
         """Release a request's whole reservation; may be repeated."""
@@ -46,5 +46,5 @@ class Budget:
     def _add(self, request: Request, growth: int) -> None:
         request.reserved_bytes += growth
         self.used_bytes += growth
-        if not request.has_valid_key:
+        if request.source is None:
             self.keyless_bytes += growth

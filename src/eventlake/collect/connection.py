@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from math import inf
-from time import monotonic
 from typing import cast
 from urllib.parse import unquote
 
@@ -260,7 +259,7 @@ class Connection(asyncio.Protocol):
         if self._answering:
             return
         self._set_deadline(self._pool.limits.body_seconds)
-        if request.has_valid_key:
+        if request.source:
             self._pool.mark_busy(self)
         if request.headers.get(b"expect", b"").lower() == b"100-continue":
             self._transport.write(CONTINUE)
@@ -389,7 +388,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _set_deadline(self, seconds: float) -> None:
-        self.deadline = monotonic() + seconds
+        self.deadline = self._pool.clock.monotonic() + seconds
 
 
 def _make_parser(connection: Connection) -> httptools.HttpRequestParser:

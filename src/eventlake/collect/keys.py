@@ -1,12 +1,13 @@
-"""The write key of a source. It is compared in constant time and never printed in errors."""
+"""Write keys: which source each is for. No error message has a key."""
 
 import binascii
-import hmac
 import re
 from base64 import b64decode
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from eventlake.collect.refusal import Refusal
+from eventlake.collect.source import Source
 from eventlake.errors import InvalidSettings
 
 MAX_KEY_CHARS = 256
@@ -14,20 +15,51 @@ _KEY = re.compile(rf"[ -9;-~]{{1,{MAX_KEY_CHARS}}}")
 
 
 @dataclass(frozen=True)
-class Gate:
-    """A source's write key, and whether the source accepts events."""
+class WriteKey:
+    """A key, the source that it is for, and whether that source accepts events."""
 
-    write_key: str = field(repr=False)
+    key: str = field(repr=False)
+    source: Source
     enabled: bool = True
 
-    def check(self, key: str | None) -> None:
-        """Raise a 401 `Refusal` if the key is missing or wrong, or the source is disabled."""
+
+class SourceKeys:
+    """The source of each write key.
+
+    It never changes: to change keys or sources while requests arrive, replace it as a whole.
+    Raises `InvalidSettings` for a key that two sources have.
+    """
+
+    def __init__(self, keys: Iterable[WriteKey]) -> None:
+        self._by_key: dict[str, WriteKey] = {}
+        for key in keys:
+            other = self._by_key.setdefault(key.key, key)
+            if other.source is not key.source:
+                raise InvalidSettings(
+                    f"the sources {other.source.name} and {key.source.name} have the same write "
+                    "key: give each its own"
+                )
+
+    @property
+    def sources(self) -> list[Source]:
+        """Every source that has a key, also if it is disabled."""
+        return list(dict.fromkeys(key.source for key in self._by_key.values()))
+
+    def find(self, key: str | None) -> Source:
+        """Return the source of a key.
+
+        Raises a 401 `Refusal` if the key is missing or wrong, or its source is disabled.
+        """
         if not key:
             raise Refusal(401, "no_write_key", "send the write key as Basic user or `writeKey`")
-        if not hmac.compare_digest(key.encode("utf-8", "replace"), self.write_key.encode()):
+        # A lookup compares keys only if their hashes, which differ in each process, are equal. So
+        # the time it takes does not tell how much of a guessed key is right.
+        match = self._by_key.get(key)
+        if match is None:
             raise Refusal(401, "invalid_write_key", "no source has this write key")
-        if not self.enabled:
+        if not match.enabled:
             raise Refusal(401, "source_disabled", "the source is disabled")
+        return match.source
 
 
 def parse_basic_user(header: bytes) -> str | None:

@@ -28,7 +28,7 @@ class Limits:
     header_bytes: int = 8 << 20
     """Incomplete headers of all connections; above it, the oldest connections are closed."""
     backlog_bytes: int = 1 << 30
-    """Segments that wait for the lake's store; above it, 503."""
+    """Segments of one source that wait for the lake's store; above it, 503 for that source."""
     header_seconds: float = 20.0
     """Time from the connect, or a request's first byte, to the end of its header."""
     body_seconds: float = 20.0

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 FSYNC_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 """Upper bounds in seconds."""
 PREFIX = "eventlake_collect"
+GAUGES = ("archive_lag_seconds", "spool_bytes", "sealed_files")
 
 
 @dataclass
-class Metrics:
-    """Counters since the start of the process."""
+class SourceCounts:
+    """Counters of one source since the start of the process."""
 
     accepted: int = 0
     suppressed: int = 0
     bytes: int = 0
     troubles: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
-    responses: Counter[int] = field(default_factory=Counter)
     fsync_seconds: float = 0.0
     fsyncs: list[int] = field(default_factory=lambda: [0] * (len(FSYNC_BUCKETS) + 1))
 
@@ -27,32 +27,54 @@ class Metrics:
         self.fsync_seconds += seconds
         self.fsyncs[bisect_left(FSYNC_BUCKETS, seconds)] += 1
 
-    def render(self, gauges: Mapping[str, float]) -> str:
-        """Return all counters and the given gauges as the text of `/metrics`."""
-        lines = [*self._counter_lines(), *self._fsync_lines()]
-        for name, value in gauges.items():
-            lines += _sample_lines(name, "gauge", {"": value})
+
+@dataclass
+class Metrics:
+    """Counters of the whole collector since the start of the process."""
+
+    troubles: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    """Requests of no known source, by reason."""
+    responses: Counter[int] = field(default_factory=Counter)
+
+    def render(self, sources: Mapping[str, tuple[SourceCounts, Mapping[str, float]]]) -> str:
+        """Return the text of `/metrics`; `sources` are the counters and gauges by source."""
+        counts = {f'source="{name}"': counts for name, (counts, _) in sources.items()}
+        gauges = {f'source="{name}"': gauges for name, (_, gauges) in sources.items()}
+        lines = list[str]()
+        for name in ("accepted", "suppressed", "bytes", "troubles"):
+            own = {"": self.troubles} if name == "troubles" else {}
+            samples = own | {label: getattr(one, name) for label, one in counts.items()}
+            lines += _sample_lines(f"{name}_total", "counter", samples)
+        rejected = _label_reasons("", self.rejected)
+        for label, one in counts.items():
+            rejected |= _label_reasons(f"{label},", one.rejected)
+        lines += _sample_lines("rejected_total", "counter", rejected)
+        statuses = {f'status="{status}"': n for status, n in sorted(self.responses.items())}
+        lines += _sample_lines("responses_total", "counter", statuses)
+        lines.append(f"# TYPE {PREFIX}_fsync_seconds histogram")
+        for label, one in counts.items():
+            lines += _fsync_lines(label, one)
+        for name in GAUGES:
+            values = {label: one[name] for label, one in gauges.items()}
+            lines += _sample_lines(name, "gauge", values)
         return "\n".join(lines) + "\n"
 
-    def _counter_lines(self) -> Iterator[str]:
-        for name in ("accepted", "suppressed", "bytes", "troubles"):
-            yield from _sample_lines(f"{name}_total", "counter", {"": getattr(self, name)})
-        reasons = {f'{{reason="{reason}"}}': n for reason, n in sorted(self.rejected.items())}
-        yield from _sample_lines("rejected_total", "counter", reasons)
-        statuses = {f'{{status="{status}"}}': n for status, n in sorted(self.responses.items())}
-        yield from _sample_lines("responses_total", "counter", statuses)
 
-    def _fsync_lines(self) -> Iterator[str]:
-        name, cumulative = f"{PREFIX}_fsync_seconds", 0
-        yield f"# TYPE {name} histogram"
-        for bound, count in zip((*FSYNC_BUCKETS, "+Inf"), self.fsyncs, strict=True):
-            cumulative += count
-            yield f'{name}_bucket{{le="{bound}"}} {cumulative}'
-        yield f"{name}_sum {self.fsync_seconds:.6f}"
-        yield f"{name}_count {cumulative}"
+def _label_reasons(label: str, rejected: Counter[str]) -> dict[str, float]:
+    return {f'{label}reason="{reason}"': count for reason, count in sorted(rejected.items())}
+
+
+def _fsync_lines(label: str, counts: SourceCounts) -> Iterator[str]:
+    name, cumulative = f"{PREFIX}_fsync_seconds", 0
+    for bound, count in zip((*FSYNC_BUCKETS, "+Inf"), counts.fsyncs, strict=True):
+        cumulative += count
+        yield f'{name}_bucket{{{label},le="{bound}"}} {cumulative}'
+    yield f"{name}_sum{{{label}}} {counts.fsync_seconds:.6f}"
+    yield f"{name}_count{{{label}}} {cumulative}"
 
 
 def _sample_lines(name: str, kind: str, samples: Mapping[str, float]) -> Iterator[str]:
     yield f"# TYPE {PREFIX}_{name} {kind}"
     for labels, value in samples.items():
-        yield f"{PREFIX}_{name}{labels} {value}"
+        yield f"{PREFIX}_{name}{f'{{{labels}}}' if labels else ''} {value}"

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Coroutine
 from email.utils import formatdate
-from time import monotonic
 from typing import Any, Protocol
 
+from eventlake.clock import Clock
 from eventlake.collect.limits import Limits
 
 TICK_SECONDS = 0.25
@@ -15,7 +15,7 @@ class PooledConnection(Protocol):
     """What the pool needs of a connection."""
 
     deadline: float
-    """When to call `expire`, by `time.monotonic`."""
+    """When to call `expire`, by the pool's clock."""
     partial_header_bytes: int
     """Size of its incomplete header; set by the pool."""
 
@@ -31,8 +31,8 @@ class Pool:
     idle, or with an unfinished header or body.
     """
 
-    def __init__(self, limits: Limits, max_connections: int) -> None:
-        self.limits, self.max_connections = limits, max_connections
+    def __init__(self, limits: Limits, max_connections: int, clock: Clock) -> None:
+        self.limits, self.max_connections, self.clock = limits, max_connections, clock
         self.date = b""
         """The value of the Date header, renewed by `enforce_deadlines`."""
         self._open: set[PooledConnection] = set()
@@ -83,8 +83,8 @@ class Pool:
     async def enforce_deadlines(self) -> None:
         """Expire connections that are past their deadline; runs until cancelled."""
         while True:
-            self.date = formatdate(usegmt=True).encode()
-            now = monotonic()
+            self.date = formatdate(self.clock.now().timestamp(), usegmt=True).encode()
+            now = self.clock.monotonic()
             for connection in [c for c in self._open if c.deadline <= now]:
                 connection.expire()
             await asyncio.sleep(TICK_SECONDS)
@@ -93,8 +93,8 @@ class Pool:
         """Close idle connections, wait up to `seconds` for pending replies, abort the rest."""
         for connection in list(self._open):
             connection.close_when_idle()
-        until = monotonic() + seconds
-        while (self._open or self._tasks) and monotonic() < until:
+        until = self.clock.monotonic() + seconds
+        while (self._open or self._tasks) and self.clock.monotonic() < until:
             await asyncio.sleep(0.02)
         for connection in list(self._open):
             connection.abort()

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from eventlake.collect.refusal import Refusal
+from eventlake.collect.source import Source
 
 Headers = dict[bytes, bytes]
 
@@ -37,7 +38,8 @@ class Request:
     """The address of the other end of the connection, which may be a proxy."""
     stores_body: bool = False
     """Whether the body is stored; otherwise it is read and dropped."""
-    has_valid_key: bool = False
+    source: Source | None = None
+    """The source of its write key, once that is known."""
     keep_alive: bool = True
     header_bytes: int = 0
     reserved_bytes: int = 0

@@ -3,7 +3,6 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from time import monotonic
 
 from isal import isal_zlib
 
@@ -54,10 +53,8 @@ class Sealer:
 
     def close(self, seconds: float) -> bool:
         """Wait up to `seconds` for the queue to empty, stop, and return whether it is empty."""
-        until = monotonic() + seconds
         with self._changed:
-            while self._queue and self._changed.wait(max(0.0, until - monotonic())):
-                pass
+            self._changed.wait_for(lambda: not self._queue, seconds)
             self._stopping = True
             self._changed.notify_all()
         self._thread.join(1.0)
@@ -87,10 +84,8 @@ class Sealer:
             return None if self._stopping else self._queue[0]
 
     def _pause(self, seconds: float) -> None:
-        until = monotonic() + seconds
         with self._changed:
-            while not self._stopping and monotonic() < until:
-                self._changed.wait(until - monotonic())
+            self._changed.wait_for(lambda: self._stopping, seconds)
 
 
 def seal_segment(segment: Segment, store: Store, path: str) -> None:

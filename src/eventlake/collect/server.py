@@ -1,4 +1,4 @@
-"""A collector from start to end: recover the spool, listen, drain, seal."""
+"""A collector from start to end: recover the spools, listen, drain, seal."""
 
 import asyncio
 import gc
@@ -6,82 +6,48 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from time import monotonic, time
 
 import uvloop
 
 from eventlake.collect.app import App
 from eventlake.collect.connection import Connection
-from eventlake.collect.keys import Gate
-from eventlake.collect.limits import DEFAULTS, Limits, max_connections
-from eventlake.collect.metrics import Metrics
+from eventlake.collect.keys import SourceKeys
+from eventlake.collect.limits import max_connections
 from eventlake.collect.pool import Pool
 from eventlake.collect.proxies import LOOPBACK, PROXIES_VARIABLE, TrustedProxies
-from eventlake.collect.seal import Sealer
-from eventlake.collect.source import (
-    WatchedFile,
-    archive_folder,
-    load_gate,
-    read_suppressed_users,
-)
-from eventlake.collect.spool import Segment, Spool, SpoolDirectory, make_durable_folder
-from eventlake.collect.writer import Writer
+from eventlake.collect.settings import CollectorSettings, ServedSource
+from eventlake.collect.source_runtime import SourceRuntime
+from eventlake.collect.spool import make_durable_folder
 from eventlake.errors import InvalidSettings
-from eventlake.model.settings import SourceSettings
 from eventlake.model.values import FrozenModel
-from eventlake.stores import Store
 
-EVENTS, REJECTED = "events", "rejected"
-SOURCE_FILE = "source.json"
 LISTEN_BACKLOG = 2048
 RELOAD_SECONDS = 1.0
-WARNING_INTERVAL_SECONDS = 5.0
-
-
-@dataclass(frozen=True)
-class CollectorSettings:
-    """The settings of a collector."""
-
-    store: Store
-    source: SourceSettings
-    host: str = "127.0.0.1"
-    port: int = 8400
-    write_key: str | None = field(default=None, repr=False)
-    suppress: Path | None = None
-    """The file of suppressed user ids."""
-    spool: Path | None = None
-    """The spool's folder; by default it is in the lake."""
-    limits: Limits = DEFAULTS
-
-    @property
-    def archive(self) -> str:
-        return archive_folder(self.source)
-
-    @property
-    def spool_root(self) -> Path:
-        folder = Path(self.spool) / self.source.folder if self.spool else None
-        return folder or Path(self.store.root) / self.archive / ".spool"
 
 
 class Endpoint(FrozenModel):
-    """The URL and the write key to send events with."""
+    """The URL to send events to, and a write key of each source."""
 
     url: str
-    write_key: str
+    write_keys: dict[str, str]
 
 
-def serve(settings: CollectorSettings, on_ready: Callable[[Endpoint], None]) -> None:
-    """Collect events until SIGTERM or SIGINT; call `on_ready` once when listening.
+def serve(
+    settings: CollectorSettings,
+    sources: Sequence[ServedSource],
+    on_ready: Callable[[Endpoint], None],
+) -> None:
+    """Collect events of the sources until SIGTERM or SIGINT; call `on_ready` once when listening.
 
     At the end, acknowledged events are in the archive, or in the spool for the next start. Raises
-    `InvalidSettings` for a spool or an address that cannot be used.
+    `InvalidSettings` for a spool, a key or an address that cannot be used.
     """
-    _check_spool(settings.spool_root)
+    for source in sources:
+        _check_spool(source.spool_root(settings))
     listener = _open_listener(settings.host, settings.port)
-    uvloop.run(_serve(settings, listener, on_ready))
+    uvloop.run(_serve(settings, sources, listener, on_ready))
 
 
 def _check_spool(root: Path) -> None:
@@ -108,26 +74,29 @@ def _open_listener(host: str, port: int) -> socket.socket:
 
 
 async def _serve(
-    settings: CollectorSettings, listener: socket.socket, on_ready: Callable[[Endpoint], None]
+    settings: CollectorSettings,
+    sources: Sequence[ServedSource],
+    listener: socket.socket,
+    on_ready: Callable[[Endpoint], None],
 ) -> None:
-    runtime = CollectorRuntime(settings, TroubleLog(Metrics()))
-    pool, stop = Pool(settings.limits, max_connections()), asyncio.Event()
+    collector = Collector(settings, sources)
+    pool, stop = Pool(settings.limits, max_connections(), settings.clock), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    endless = (runtime.watch_files(), pool.enforce_deadlines())
+    endless = (collector.watch_files(), pool.enforce_deadlines())
     tasks = [asyncio.create_task(coroutine) for coroutine in endless]
     server = await loop.create_server(
-        lambda: Connection(runtime.app, pool), sock=listener, backlog=LISTEN_BACKLOG
+        lambda: Connection(collector.app, pool), sock=listener, backlog=LISTEN_BACKLOG
     )
     gc.freeze()  # objects of the start-up live for ever: do not scan them while clients wait
-    on_ready(Endpoint(url=_listener_url(listener), write_key=runtime.app.gate.write_key))
+    on_ready(Endpoint(url=_listener_url(listener), write_keys=collector.get_write_keys()))
     await stop.wait()
     server.close()
     await pool.drain(settings.limits.drain_seconds)
     for task in tasks:
         task.cancel()
-    await runtime.close()
+    await collector.close()
 
 
 def _listener_url(listener: socket.socket) -> str:
@@ -135,102 +104,53 @@ def _listener_url(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-@dataclass
-class TroubleLog:
-    """Counts fsyncs and failures, and prints a failure to stderr at most every five seconds."""
-
-    metrics: Metrics
-    _silent_until: float = 0.0
-
-    def record_fsync(self, seconds: float) -> None:
-        self.metrics.record_fsync(seconds)
-
-    def report_failure(self, message: str) -> None:
-        self.metrics.troubles += 1
-        if monotonic() >= self._silent_until:
-            self._silent_until = monotonic() + WARNING_INTERVAL_SECONDS
-            sys.stderr.write(f"warning: {message}; retrying\n")
-
-
-class CollectorRuntime:
-    """The running parts of a collector: spool, writers, sealer and app.
+class Collector:
+    """The running sources of a collector, and the app that they share.
 
     Creating it starts their threads and tasks, and archives the segments of earlier collectors.
+    Raises `InvalidSettings` if two sources have the same write key.
     """
 
-    def __init__(self, settings: CollectorSettings, log: TroubleLog) -> None:
-        self._settings, limits = settings, settings.limits
-        self._directory = SpoolDirectory(settings.spool_root)
-        self._sealer = Sealer(settings.store, self._archive_path, log.report_failure)
-        self._spools = {
-            stream: Spool(self._directory.folder / stream, limits, self._sealer.add)
-            for stream in (EVENTS, REJECTED)
-        }
-        for stream in self._spools:
-            for segment in self._directory.recover_segments(stream):
-                self._sealer.add(segment)
-        self._writers = {
-            stream: Writer(spool, lambda: self._sealer.backlog_bytes, log)
-            for stream, spool in self._spools.items()
-        }
-        self._source_file = WatchedFile(settings.spool_root / SOURCE_FILE)
-        self._suppress_file = WatchedFile(settings.suppress)
+    def __init__(self, settings: CollectorSettings, sources: Sequence[ServedSource]) -> None:
+        self._settings = settings
+        self._sources = [SourceRuntime(settings, source) for source in sources]
         self.app = App(
-            project=settings.source.source_id,
-            gate=self._load_gate(),
-            events=self._writers[EVENTS],
-            rejects=self._writers[REJECTED],
-            get_gauges=self.get_gauges,
-            limits=limits,
+            keys=self._make_keys(),
+            clock=settings.clock,
+            limits=settings.limits,
             proxies=TrustedProxies(os.environ.get(PROXIES_VARIABLE, LOOPBACK)),
-            metrics=log.metrics,
         )
-        self._load_changed_files()
+
+    def get_write_keys(self) -> dict[str, str]:
+        """Return the first write key of each source."""
+        return {one.source.name: one.access.write_keys[0] for one in self._sources}
 
     async def watch_files(self) -> None:
-        """Reload the source file and the suppression file when they change; never returns."""
+        """Reload source files and suppression files when they change; never returns."""
         while True:
             await asyncio.sleep(RELOAD_SECONDS)
             await asyncio.to_thread(self.reload_files)  # a suppression file may be long
 
     def reload_files(self) -> None:
         """Load the files that have changed; for an invalid one, warn and keep the old content."""
-        try:
-            self._load_changed_files()
-        except (InvalidSettings, OSError, ValueError) as problem:
-            sys.stderr.write(f"warning: {problem}\n")
+        for source in self._sources:
+            before = source.access
+            try:
+                source.load_changed_files()
+                if source.access != before:
+                    self.app.keys = self._make_keys()
+            except (InvalidSettings, OSError, ValueError) as problem:
+                source.access = before
+                sys.stderr.write(f"warning: {problem}\n")
 
     async def close(self) -> None:
         """Seal all segments; those that the store did not accept in time stay in the spool."""
-        for writer in self._writers.values():
-            await writer.close()
-        if not self._sealer.close(self._settings.limits.drain_seconds):
-            sys.stderr.write(
-                "warning: some events are still in the spool; the next start archives them\n"
-            )
-        if self._sealer.has_stopped:  # else it still reads the folder, which must stay locked
-            self._directory.close()
+        clock = self._settings.clock
+        await asyncio.gather(*(source.close_writers() for source in self._sources))
+        # The sealers work at the same time, so they share the time that there is.
+        until = clock.monotonic() + self._settings.limits.drain_seconds
+        for source in self._sources:
+            source.close(max(0.0, until - clock.monotonic()))
 
-    def get_gauges(self) -> dict[str, float]:
-        times = [self._sealer.oldest_event_time, *(s.start_time for s in self._spools.values())]
-        oldest = min((moment for moment in times if moment is not None), default=None)
-        return {
-            "archive_lag_seconds": 0.0 if oldest is None else round(max(0.0, time() - oldest), 3),
-            "spool_bytes": sum((s.size for s in self._spools.values()), self._sealer.backlog_bytes),
-            "sealed_files": self._sealer.sealed_files,
-        }
-
-    def _archive_path(self, segment: Segment) -> str:
-        """Return a segment's path in the lake; loads ignore files that begin with `_`."""
-        if segment.path.parent.name == EVENTS:
-            return f"{self._settings.archive}/{segment.day}/{segment.name}.gz"
-        return f"{self._settings.archive}/.rejected/{segment.day}/_{segment.name}.gz"
-
-    def _load_gate(self) -> Gate:
-        return load_gate(self._settings.spool_root / SOURCE_FILE, self._settings.write_key)
-
-    def _load_changed_files(self) -> None:
-        if self._source_file.has_changed():
-            self.app.gate = self._load_gate()
-        if self._settings.suppress and self._suppress_file.has_changed():
-            self.app.suppressed = read_suppressed_users(self._settings.suppress)
+    def _make_keys(self) -> SourceKeys:
+        return SourceKeys(key for source in self._sources for key in source.list_keys())

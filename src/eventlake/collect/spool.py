@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter, time
 
+from eventlake.clock import Clock
 from eventlake.collect.limits import Limits
 
 SEGMENT_SUFFIX = ".open"
@@ -49,9 +49,10 @@ class Spool:
     """
 
     def __init__(
-        self, folder: Path, limits: Limits, on_complete: Callable[[Segment], None]
+        self, folder: Path, limits: Limits, on_complete: Callable[[Segment], None], clock: Clock
     ) -> None:
         self.folder, self.limits, self._on_complete = folder, limits, on_complete
+        self._clock = clock
         self._file: int | None = None
         self._segment = Segment(folder, 0)
         make_durable_folder(folder)
@@ -60,6 +61,12 @@ class Spool:
     def start_time(self) -> float | None:
         """Unix seconds of the open segment's first event; None when it has none."""
         return self._segment.start_time if self._segment.size else None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the open segment is old enough to be completed."""
+        start = self.start_time
+        return start is not None and start + self.limits.seal_seconds <= self._clock.time_ns() / 1e9
 
     @property
     def size(self) -> int:
@@ -78,11 +85,11 @@ class Spool:
         file = self._open_segment(day) if self._file is None else self._file
         with self._truncate_on_error(file):
             _write_all(file, data)
-        start = perf_counter()
+        start = self._clock.monotonic()
         with self._rotate_on_error(file):
             _sync_data(file)
         self._segment = Segment(self._segment.path, self._segment.size + len(data))
-        seconds = perf_counter() - start
+        seconds = self._clock.monotonic() - start
         if self._segment.size >= self.limits.seal_bytes:
             self.rotate()
         return seconds
@@ -101,7 +108,7 @@ class Spool:
             segment.path.unlink(missing_ok=True)
 
     def _open_segment(self, day: int) -> int:
-        name = f"{day}-{int(time() * 1000)}-{secrets.token_hex(6)}{SEGMENT_SUFFIX}"
+        name = f"{day}-{self._clock.time_ns() // 10**6}-{secrets.token_hex(6)}{SEGMENT_SUFFIX}"
         path = self.folder / name
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         self._segment = Segment(path, 0)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
-from time import time
 from typing import Protocol
 
 from eventlake.collect.refusal import unavailable
@@ -68,7 +67,7 @@ class Writer:
             batch, self._pending = self._pending, []
             for day, group in groupby(batch, key=lambda append: append.day):
                 await self._commit(day, list(group))
-            if self._is_segment_old(time()):
+            if self._spool.is_due:
                 await self._rotate()
         await self._rotate()
 
@@ -100,10 +99,6 @@ class Writer:
                 append.done.set_exception(unavailable())
             else:
                 append.done.set_result(None)
-
-    def _is_segment_old(self, now: float) -> bool:
-        start = self._spool.start_time
-        return start is not None and start + self._spool.limits.seal_seconds <= now
 
     async def _rotate(self) -> None:
         loop = asyncio.get_running_loop()

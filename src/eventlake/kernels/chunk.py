@@ -16,18 +16,14 @@ as JSON text; that a path needs this may only show after a parse, which is then 
 Lines whose keys are data bring thousands of paths with few values each. Their values are not made
 into columns but kept as overflow, grouped by row, until the table's columns are final.
 
-The chunk is a record batch of columns "0", "1", …; its metadata lists for each of them the table's
-column, the dotted path and the kind. The first one is the time of receipt. The last ones may be
-two lists of JSON texts: rescued values and overflow values. `land` reads them.
+`chunk_format` has the form in which the values are stored.
 """
 
-import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,20 +35,15 @@ from eventlake.kernels.cast import (
     observe_column,
     observe_text,
 )
+from eventlake.kernels.chunk_format import StoredValues, make_batch, scatter
 from eventlake.kernels.kinds import PathKinds, ValueKind
 from eventlake.kernels.parse import ParsedBlock, parse_lines
-from eventlake.kernels.times import MICROS, as_micros
+from eventlake.kernels.times import MICROS
 from eventlake.model.layout import DatePartition
 from eventlake.model.naming import RESCUED, Call, Leaf, Naming, Path, leaf
 from eventlake.model.schema import standard_columns
 from eventlake.model.types import Type, join
 
-RESCUE = "rescue"
-"""Kind of the chunk column with rescued values: JSON `[[path, text], …]` per row."""
-OVERFLOW = "overflow"
-"""Kind of the chunk column with overflow values: JSON `[[path, text, column], …]` per row."""
-MAX_SPARSE_COLUMNS = 500
-"""Most columns made of sparse values; with more, values go to the overflow."""
 MAX_STRING_PATHS = 20_000
 """Most paths that a reader remembers as strings."""
 RECEIVED_AT = "received_at"
@@ -72,6 +63,8 @@ class TableReader:
     """The columns that the table has before this run."""
     spare_columns: int
     """How many new columns the table may still get."""
+    max_sparse_columns: int = 500
+    """Most columns made of sparse values; with more, values go to the overflow."""
     string_paths: set[Path] = field(default_factory=set)
     """Paths of new columns that were reported as strings, which no other value can change."""
     kinds: PathKinds = field(init=False)
@@ -106,6 +99,10 @@ class PathValues(NamedTuple):
     leaf: Leaf
     kind: ValueKind
     array: pa.Array
+
+    @property
+    def stored(self) -> StoredValues:
+        return StoredValues(self.leaf.column, self.leaf.dotted, self.kind, self.array)
 
     def without(self, rows: pa.BooleanArray) -> "PathValues":
         """Return a copy with null in the rows where the mask is true."""
@@ -146,13 +143,12 @@ class RescuedValues:
     def __init__(self) -> None:
         self.by_row: defaultdict[int, list[tuple[str, ...]]] = defaultdict(list)
 
-    def add(self, values: PathValues, rows: pa.BooleanArray) -> None:
+    def add(self, values: StoredValues, rows: pa.BooleanArray) -> None:
         """Add the values in the rows where the mask is true."""
         at = pc.indices_nonzero(pc.and_(rows.fill_null(False), values.array.is_valid()))
         texts = json_text(values.kind, values.array.take(at))
-        dotted = values.leaf.dotted
         for row, text in zip(at.to_pylist(), texts.to_pylist(), strict=True):
-            self.by_row[row].append((dotted, text))
+            self.by_row[row].append((values.dotted, text))
 
     def add_sparse(self, path: Leaf, values: Iterable[tuple[int, str]]) -> None:
         for row, text in values:
@@ -210,8 +206,8 @@ def build_chunk(lines: Sequence[bytes], received: np.ndarray, reader: TableReade
         *_resolve_conflicts(candidates, received, reader, rescues),
     ]
     overflow.resolve_conflicts(rescues)
-    entries = {RESCUE: rescues.by_row, OVERFLOW: overflow.by_row()}
-    batch = _make_batch(paths, entries, len(lines))
+    stored = [path.stored for path in paths]
+    batch = make_batch(stored, rescues.by_row, overflow.by_row(), len(lines))
     new = (one for one in overflow.observe() if one.column not in reader.existing)
     return Chunk(batch, [*_observe_new_columns(paths, reader), *new])
 
@@ -220,11 +216,6 @@ def _received_values(received: np.ndarray, reader: TableReader) -> PathValues:
     """Make the first column of a chunk, whose values routing has parsed already."""
     source = next(one for one in reader.standard_sources.values() if one.column == RECEIVED_AT)
     return PathValues(source, ValueKind.TIME, pa.array(received).view(MICROS))
-
-
-def received_times(batch: pa.RecordBatch) -> np.ndarray:
-    """Return when each row of a chunk was received, in microseconds."""
-    return as_micros(batch.column(0))
 
 
 def _parse_keeping_number_text(lines: Sequence[bytes], reader: TableReader) -> ParsedBlock:
@@ -272,7 +263,7 @@ def _sparse_values(
 ) -> Iterable[PathValues]:
     """Yield the sparse values as columns; some go to `rescues` or `overflow` instead."""
     dense_columns = {reader.leaf(path).column for path in parsed.dense}
-    too_many = len(parsed.sparse) > MAX_SPARSE_COLUMNS
+    too_many = len(parsed.sparse) > reader.max_sparse_columns
     for path, values in parsed.sparse.items():
         target = reader.leaf(path)
         by_line = [(parsed.order[row], text) for row, text in values]
@@ -284,14 +275,6 @@ def _sparse_values(
             overflow.add(target, by_line)
         else:
             yield PathValues(target, ValueKind.JSON, scatter(by_line, parsed.rows))
-
-
-def scatter(values: Iterable[tuple[int, str]], rows: int) -> pa.StringArray:
-    """Make a column of `rows` rows from (row, text) pairs; null elsewhere."""
-    texts: list[str | None] = [None] * rows
-    for row, text in values:
-        texts[row] = text
-    return pa.array(texts, pa.string())
 
 
 def _resolve_conflicts(
@@ -343,7 +326,7 @@ def _rescue_unequal(
         cast = cast_column(path.kind, path.array, to)
         equal = pc.equal(cast.values, held).fill_null(False)
         lossy = cast.rescue if cast.rescue is not None else pa.scalar(False)
-        rescues.add(path, pc.or_(pc.invert(equal), lossy))
+        rescues.add(path.stored, pc.or_(pc.invert(equal), lossy))
 
 
 def _resolve_by_rank(paths: list[PathValues], rescues: RescuedValues) -> Iterable[PathValues]:
@@ -352,26 +335,9 @@ def _resolve_by_rank(paths: list[PathValues], rescues: RescuedValues) -> Iterabl
     filled = paths[0].array.is_valid()
     yield paths[0]
     for path in paths[1:]:
-        rescues.add(path, filled)
+        rescues.add(path.stored, filled)
         yield path.without(filled)
         filled = pc.or_(filled, path.array.is_valid())
-
-
-def _make_batch(
-    paths: list[PathValues],
-    entries: Mapping[str, Mapping[int, list[tuple[str, ...]]]],
-    rows: int,
-) -> pa.RecordBatch:
-    """Make the record batch of a chunk from its paths and, by kind, its entries by row."""
-    columns = [[path.leaf.column, path.leaf.dotted, path.kind] for path in paths]
-    arrays = [path.array for path in paths]
-    for kind, by_row in entries.items():
-        if by_row:
-            columns.append([kind, "", kind])
-            arrays.append(scatter(((row, json.dumps(e)) for row, e in by_row.items()), rows))
-    names = [str(number) for number in range(len(arrays))]
-    metadata = {"columns": msgspec.json.encode(columns)}
-    return pa.RecordBatch.from_arrays(arrays, names, metadata=metadata)
 
 
 def _observe_new_columns(paths: list[PathValues], reader: TableReader) -> list[ColumnObservation]:

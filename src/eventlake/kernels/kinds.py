@@ -59,6 +59,8 @@ class PathKinds:
     """Whether the last block had too many paths for columns."""
     keeps_number_text: Callable[[Path], bool] = lambda _: False
     """Whether numbers at a path must keep the text that was sent, as they may be rescued."""
+    max_cells: int = 50_000_000
+    """Most rows times columns of a block, to bound the memory of reading it."""
 
     def learn(self, path: Path, kind: ValueKind) -> None:
         """Set the kind of a path; JSON for numbers that must keep their text."""

@@ -12,31 +12,22 @@ A chunk has values by path (see `chunk`); now that the table's columns and types
    follow each other in time are concatenated without a copy.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from eventlake.kernels.cast import ARROW_BY_TYPE, cast_column
-from eventlake.kernels.chunk import (
-    OVERFLOW,
-    RECEIVED_AT,
-    RESCUE,
-    PathValues,
-    RescuedValues,
-    received_times,
-    scatter,
-)
+from eventlake.kernels.chunk import RECEIVED_AT, RescuedValues
+from eventlake.kernels.chunk_format import StoredValues, read_batch, received_times, scatter
 from eventlake.kernels.jsontext import encode
 from eventlake.kernels.kinds import ValueKind
 from eventlake.kernels.times import as_micros
-from eventlake.model.naming import RESCUED, Leaf
+from eventlake.model.naming import RESCUED
 from eventlake.model.schema import Column, TableSchema
 from eventlake.model.types import Type
 
@@ -116,53 +107,44 @@ def _land_chunk(chunk: MaskedChunk, schema: TableSchema) -> LandedRows:
     return LandedRows(pa.Table.from_batches([sorted_batch]), sum(map(len, landing.values())))
 
 
-PathsByColumn = defaultdict[str, list[PathValues]]
-_KINDS = {kind.value: kind for kind in ValueKind}
+PathsByColumn = defaultdict[str, list[StoredValues]]
 
 
 def _read_batch(batch: pa.RecordBatch, schema: TableSchema) -> tuple[PathsByColumn, RescuedValues]:
     """Return the paths of each column, and the values that are rescued already."""
     by_column: PathsByColumn = defaultdict(list)
     rescues = RescuedValues()
-    for (column, dotted, kind), array in zip(
-        msgspec.json.decode(batch.schema.metadata[b"columns"]), batch.columns, strict=True
-    ):
-        if kind == RESCUE:
-            for row, (path, text) in _entries(array):
-                rescues.by_row[row].append((path, text))
-        elif kind == OVERFLOW:
-            _place_overflow(array, schema, by_column, rescues)
-        else:
-            values = PathValues(Leaf((dotted,), column, True), _KINDS[kind], array)
-            by_column[column].append(values)
+    values = read_batch(batch)
+    for path in values.paths:
+        by_column[path.column].append(path)
+    for row, (dotted, text) in values.rescued:
+        rescues.by_row[row].append((dotted, text))
+    if values.overflow:
+        for path in _place_overflow(values.overflow, schema, len(batch), rescues):
+            by_column[path.column].append(path)
     return by_column, rescues
 
 
 def _place_overflow(
-    array: pa.StringArray, schema: TableSchema, by_column: PathsByColumn, rescues: RescuedValues
-) -> None:
-    """Add overflow values to `by_column` if the table has their column, else to `rescues`."""
+    entries: Iterable[tuple[int, list[str]]],
+    schema: TableSchema,
+    rows: int,
+    rescues: RescuedValues,
+) -> Iterator[StoredValues]:
+    """Yield overflow values whose column the table has; add the others to `rescues`."""
     values_of: defaultdict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     columns = schema.types  # a property that makes a new dictionary each time
-    for row, (path, text, column) in _entries(array):
+    for row, (dotted, text, column) in entries:
         if column in columns:
-            values_of[column, path].append((row, text))
+            values_of[column, dotted].append((row, text))
         else:
-            rescues.by_row[row].append((path, text))
-    for (column, path), values in values_of.items():
-        texts = scatter(values, len(array))
-        by_column[column].append(PathValues(Leaf((path,), column, True), ValueKind.JSON, texts))
-
-
-def _entries(texts: pa.StringArray) -> Iterable[tuple[int, list[str]]]:
-    """Decode a chunk's column of JSON lists; yield each entry with its row."""
-    for row in pc.indices_nonzero(texts.is_valid()).to_pylist():
-        for entry in json.loads(texts[row].as_py()):
-            yield row, entry
+            rescues.by_row[row].append((dotted, text))
+    for (column, dotted), values in values_of.items():
+        yield StoredValues(column, dotted, ValueKind.JSON, scatter(values, rows))
 
 
 def _make_column(
-    paths: Sequence[PathValues], column: Column, rows: int, rescues: RescuedValues
+    paths: Sequence[StoredValues], column: Column, rows: int, rescues: RescuedValues
 ) -> pa.Array:
     """Cast and merge the paths of a column; adds values that do not fit to `rescues`."""
     arrays = [_cast(path, column.type, rescues) for path in paths]
@@ -171,7 +153,7 @@ def _make_column(
     return arrays[0] if len(arrays) == 1 else pc.coalesce(*arrays)
 
 
-def _cast(path: PathValues, to: Type, rescues: RescuedValues) -> pa.Array:
+def _cast(path: StoredValues, to: Type, rescues: RescuedValues) -> pa.Array:
     values, rescue = cast_column(path.kind, path.array, to)
     if rescue is not None:
         rescues.add(path, rescue)

@@ -46,9 +46,14 @@ OpenFile = Callable[[], Iterator[bytes]]
 """Opens a file from the start and yields its bytes in pieces of any size."""
 
 
-def read_blocks(open_file: OpenFile) -> Iterator[bytes | Damage]:
-    """Yield a file in blocks of whole lines, without the last line end; then `Damage`, if any."""
-    line_start = _LineStart()
+def read_blocks(
+    open_file: OpenFile, max_line_bytes: int = MAX_KEPT_LINE_BYTES
+) -> Iterator[bytes | Damage]:
+    """Yield a file in blocks of whole lines, without the last line end; then `Damage`, if any.
+
+    Of a longer line than `max_line_bytes`, only the start is kept.
+    """
+    line_start = _LineStart(max_line_bytes)
     for piece in decompress(open_file):
         if isinstance(piece, Damage):
             yield from line_start.flush()
@@ -61,17 +66,17 @@ def read_blocks(open_file: OpenFile) -> Iterator[bytes | Damage]:
         first_end = piece.find(b"\n")
         line_start.add(piece[:first_end])
         yield b"".join([*line_start.pieces, piece[first_end:last_end]])
-        line_start = _LineStart()
+        line_start = _LineStart(max_line_bytes)
         line_start.add(piece[last_end + 1 :])
     yield from line_start.flush()
 
 
 class _LineStart:
-    """The first `MAX_KEPT_LINE_BYTES` bytes of a line whose end has not been read yet."""
+    """The first `max_bytes` bytes of a line whose end has not been read yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self.pieces: list[bytes] = []
-        self._room = MAX_KEPT_LINE_BYTES
+        self._room = max_bytes
         self._blank = True
 
     def add(self, piece: bytes) -> None:

@@ -8,7 +8,7 @@ keys) could fill the memory. Lines are therefore read in windows:
 - a strict window is large; its schema lists all keys so far and Arrow fails at any other, in which
   case inferring windows read these lines.
 
-All windows together are bounded by `MAX_CELLS` and `MAX_PATHS`; beyond, `TooManyColumns`. A window
+All windows together are bounded by `max_cells` and `MAX_PATHS`; beyond, `TooManyColumns`. A window
 is read again as long as that changes the kind of a path; a line that Arrow cannot read with any
 schema is removed and returned as a slow row. At the end the windows' columns are concatenated.
 """
@@ -45,8 +45,6 @@ STRICT_FACTOR = 4
 """Rows of a strict window after an inferring one, as a multiple of that one's rows."""
 MIN_KEY_BYTES = 5
 """Fewest bytes of a key and its value in a line: `"":0,`."""
-MAX_CELLS = 50_000_000
-"""Most rows times columns of one call."""
 MAX_INFER_CELLS = 30_000_000
 """Most rows times keys of an inferring window; inferring takes more memory per cell."""
 MAX_SLOW_LINES = 20
@@ -94,7 +92,7 @@ def read_columns(lines: Sequence[bytes], kinds: PathKinds, first: bool) -> Colum
             strict_rows = strict_rows or STRICT_FACTOR * infer_rows
         windows.append(window)
         at += len(window)
-        if len(kinds.by_path) > MAX_PATHS or len(lines) * len(kinds.by_path) > MAX_CELLS:
+        if len(kinds.by_path) > MAX_PATHS or len(lines) * len(kinds.by_path) > kinds.max_cells:
             raise TooManyColumns
     slow_rows = [row for window in windows for row in window.slow_rows]
     if len(slow_rows) > MAX_SLOW_LINES:
@@ -104,7 +102,7 @@ def read_columns(lines: Sequence[bytes], kinds: PathKinds, first: bool) -> Colum
 
 def _read_strict(lines: Sequence[bytes], start: int, kinds: PathKinds) -> "_Window | None":
     """Read lines as one strict window; None if they have new keys or too many cells."""
-    if len(lines) * (len(kinds.by_path) + len(kinds.empty_paths)) > MAX_CELLS:
+    if len(lines) * (len(kinds.by_path) + len(kinds.empty_paths)) > kinds.max_cells:
         return None
     window = _Window(lines, start, strict=True)
     try:

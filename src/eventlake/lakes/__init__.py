@@ -1,96 +1,109 @@
 """Opens a lake from a folder, an address, or a file of settings."""
 
-import os
 import re
 import stat
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from importlib import import_module
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import InsufficientPermissions, InvalidSettings
-from eventlake.lake import Lake
-from eventlake.model.lake import (
-    AwsSettings,
-    AzureSettings,
-    LakeSettings,
-    LocalSettings,
-    lake_settings,
-)
-from eventlake.ports import JobRunner
-from eventlake.stores import Store
-from eventlake.stores.paths import file_status, parse_path
+from eventlake.lakes.kinds import KINDS, LakeKind, load_kind, settings_model
+from eventlake.model.lake import LakeSettings
+from eventlake.paths import file_status, parse_path
+from eventlake.secrets import EnvironmentSecrets, Secrets
 
-__all__ = ["cluster_checks", "open_job_runner", "open_parts", "open_store", "resolve_settings"]
+if TYPE_CHECKING:  # these import Arrow, which commands like --help must not wait for
+    from eventlake.lake import Lake
+    from eventlake.ports import JobRunner
+    from eventlake.stores import Store
 
-
-class Backend(NamedTuple):
-    """The module that opens a kind of lake, and the extra to install for it."""
-
-    module: str
-    extra: str = ""
-
-
-BACKENDS: Mapping[type, Backend] = {
-    LocalSettings: Backend("eventlake.lakes.local"),
-    AwsSettings: Backend("eventlake.lakes.aws", extra="aws"),
-    AzureSettings: Backend("eventlake.lakes.azure"),
-}
+__all__ = [
+    "cluster_checks",
+    "describe_addresses",
+    "lake_settings",
+    "open_input_stores",
+    "open_job_runner",
+    "open_parts",
+    "open_store",
+    "parse_settings",
+    "resolve_settings",
+]
 
 
-def open_parts(lake: str | Path | LakeSettings, *, make: bool = False) -> Lake:
-    """Open a lake's store, catalog and format; with `make`, a folder on disk need not exist."""
-    settings = resolve_settings(lake)
-    parts: Lake = _module(settings).make_lake(settings, open_store(settings, make=make))
-    return parts
+def open_parts(
+    lake: "str | Path | LakeSettings | Lake",
+    *,
+    make: bool = False,
+    clock: Clock = SYSTEM_CLOCK,
+    secrets: Secrets | None = None,
+) -> "Lake":
+    """Open a lake's store, catalog and format, unless `lake` has them already.
+
+    With `make`, a folder on disk need not exist. Secrets are read from the environment unless a
+    provider is given.
+    """
+    if not isinstance(lake, str | Path | LakeSettings):
+        return lake
+    kind = _open_kind(lake, secrets)
+    return replace(kind.make_lake(kind.open_store(make=make)), clock=clock)
 
 
-def open_store(lake: str | Path | LakeSettings, *, make: bool = False) -> Store:
+def open_store(
+    lake: str | Path | LakeSettings, *, make: bool = False, secrets: Secrets | None = None
+) -> "Store":
     """Open a lake's store alone; with `make`, a folder on disk need not exist."""
-    settings = resolve_settings(lake)
-    store: Store = _module(settings).make_store(settings, make=make)
-    return store
+    return _open_kind(lake, secrets).open_store(make=make)
+
+
+def open_input_stores(inputs: Iterable[str | Path], lake: "Store") -> "dict[str, Store]":
+    """Open the buckets of paths or addresses; return them and the lake's store by prefix."""
+    from eventlake import archive  # noqa: PLC0415 - it imports Arrow
+
+    roots = {archive.bucket_address(str(one)) for one in inputs if archive.is_address(str(one))}
+    others = {root: open_store(root) for root in roots if root != lake.root}
+    return {**archive.lake_input_stores(lake), **others}
 
 
 def open_job_runner(
-    lake: str | Path | LakeSettings, store: Store, *, temporary: bool
-) -> AbstractContextManager[JobRunner] | None:
+    lake: str | Path | LakeSettings,
+    store: "Store",
+    *,
+    temporary: bool,
+    secrets: Secrets | None = None,
+) -> "AbstractContextManager[JobRunner] | None":
     """A context with the runner of a lake's jobs; None if runs are in this process."""
     settings = resolve_settings(lake)
-    runner: AbstractContextManager[JobRunner] | None = _module(settings).job_runner(
-        settings, store, temporary=temporary
-    )
-    return runner
-
-
-def cluster_checks(settings: LakeSettings) -> Iterable[tuple[str, Callable[[], str]]]:
-    """Names and functions of checks of the lake's cluster; none if runs are in this process."""
-    checks: Iterable[tuple[str, Callable[[], str]]] = _module(settings).cluster_checks(settings)
-    return checks
-
-
-def _module(settings: LakeSettings) -> Any:
-    backend = BACKENDS[type(settings)]
-    try:
-        return import_module(backend.module)
-    except ModuleNotFoundError as problem:
-        if not backend.extra:
-            raise
+    if temporary and not settings.makes_clusters:
+        kinds = " or ".join(model.kind for model in _settings_models() if model.makes_clusters)
         raise InvalidSettings(
-            f"this lake needs {problem.name}, which is not installed: "
-            f"pip install 'eventlake[{backend.extra}]'"
-        ) from problem
+            f"a temporary cluster needs a lake of kind {kinds}, and this one is {settings.kind}"
+        )
+    return _open_kind(settings, secrets).job_runner(store, temporary=temporary)
+
+
+def cluster_checks(
+    lake: str | Path | LakeSettings, *, secrets: Secrets | None = None
+) -> Iterable[tuple[str, Callable[[], str]]]:
+    """Names and functions of checks of the lake's cluster; none if runs are in this process."""
+    return _open_kind(lake, secrets).cluster_checks()
+
+
+def _open_kind(lake: str | Path | LakeSettings, secrets: Secrets | None) -> LakeKind:
+    settings = resolve_settings(lake)
+    return load_kind(settings, secrets or EnvironmentSecrets(settings.secrets))
 
 
 def resolve_settings(lake: str | Path | LakeSettings) -> LakeSettings:
     """The settings of a lake given as a folder, an address or a file of settings."""
     if isinstance(lake, LakeSettings):
         return lake
-    if "://" in str(lake):
-        return _parse_url(str(lake))
+    if "://" in str(lake) and not str(lake).startswith("file:"):
+        return _parse_address(str(lake))
     path = parse_path(str(lake), "lake")
     status = file_status(path)
     if path.suffix == ".toml" and not (status and stat.S_ISDIR(status.st_mode)):
@@ -98,43 +111,56 @@ def resolve_settings(lake: str | Path | LakeSettings) -> LakeSettings:
     return lake_settings({"path": str(lake)})
 
 
-def _parse_url(lake: str) -> LakeSettings:
+def lake_settings(values: Mapping[str, Any]) -> LakeSettings:
+    """Validate a lake's settings; raises InvalidSettings with each wrong one and what is allowed.
+
+    The kind is the value of `kind`, else it follows from the settings that there are. Segment's
+    names, such as `workspaceId`, are accepted too.
+    """
+    named = {_snake_case(name): value for name, value in values.items()}
+    kind = named.pop("kind", None)
+    if kind is not None:
+        return settings_model(str(kind)).from_values(named)
+    for model in _settings_models():
+        if model.chosen_by in named:
+            return model.from_values(named)
+    choices = ", ".join(f"{model.chosen_by} ({model.kind})" for model in _settings_models())
+    raise InvalidSettings(f"the kind of lake is not clear: set kind, or one of {choices}")
+
+
+def _settings_models() -> Iterable[type[LakeSettings]]:
+    return map(settings_model, KINDS)
+
+
+def _snake_case(name: str) -> str:
+    """`workspaceId` → `workspace_id`"""
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
+
+
+def parse_settings(words: Iterable[str]) -> LakeSettings:
+    """Validate settings from words `name=value`, as `LakeSettings.to_words` gives them."""
+    return lake_settings({name: value for name, _, value in (w.partition("=") for w in words)})
+
+
+def describe_addresses() -> str:
+    """The forms of the addresses of lakes, for messages."""
+    return ", ".join(model.address for model in _settings_models() if model.address)
+
+
+def _parse_address(lake: str) -> LakeSettings:
     url = urlsplit(lake)
-    if url.scheme == "file":
-        return lake_settings({"path": str(parse_path(lake, "lake"))})
-    if url.scheme not in _CONTAINER_WORDS:
-        raise InvalidSettings(
-            f"lake is {lake!r}: give a folder, s3://bucket, {CONTAINER}, or a file of settings "
-            "(.toml)"
-        )
-    if url.path.strip("/"):
-        raise InvalidSettings(
-            f"lake is {lake!r}: a lake is a whole {_CONTAINER_WORDS[url.scheme]}, "
-            f"{url.scheme}://{url.netloc}; it uses only four prefixes in it"
-        )
-    return (
-        _bucket_settings(lake, url.netloc)
-        if url.scheme == "s3"
-        else _container_settings(lake, url.netloc)
+    for model in _settings_models():
+        if not model.address.startswith(f"{url.scheme}://"):
+            continue
+        if url.path.strip("/"):
+            raise InvalidSettings(
+                f"lake is {lake!r}: a lake is a whole {model.container}, "
+                f"{url.scheme}://{url.netloc}; it uses only four prefixes in it"
+            )
+        return model.from_values(model.parse_address(lake))
+    raise InvalidSettings(
+        f"lake is {lake!r}: give a folder, {describe_addresses()}, or a file of settings (.toml)"
     )
-
-
-_CONTAINER_WORDS = {"s3": "bucket", "abfss": "container"}
-CONTAINER = "abfss://container@account.dfs.core.windows.net"
-
-
-def _bucket_settings(lake: str, name: str) -> LakeSettings:
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    if not region:
-        raise InvalidSettings(f"lake is {lake!r}: set AWS_REGION to the bucket's region")
-    return lake_settings({"s3_bucket": name, "aws_region": region})
-
-
-def _container_settings(lake: str, netloc: str) -> LakeSettings:
-    match = re.fullmatch(r"([^@]+)@([^@.]+)\.dfs\.core\.windows\.net", netloc)
-    if not match:
-        raise InvalidSettings(f"lake is {lake!r}: a container's address is {CONTAINER}")
-    return lake_settings({"storage_container": match[1], "storage_account": match[2]})
 
 
 def _read_file(path: Path) -> LakeSettings:

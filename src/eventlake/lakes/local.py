@@ -2,44 +2,50 @@
 
 import os
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 
 from eventlake.catalogs.files import FilesCatalog
 from eventlake.errors import InvalidSettings
-from eventlake.formats.parquet import ParquetFormat
 from eventlake.lake import Lake
-from eventlake.model.lake import LocalSettings
+from eventlake.lakes.formats import make_format
+from eventlake.lakes.kinds import LakeKind
+from eventlake.lakes.local_settings import LocalSettings
+from eventlake.paths import file_status, parse_path
+from eventlake.secrets import Secrets
 from eventlake.stores import Disk, Store
-from eventlake.stores.paths import file_status, parse_path
 
 
-def make_lake(_: LocalSettings, store: Store) -> Lake:
-    return Lake(store=store, catalog=FilesCatalog(store), format=ParquetFormat(store))
+@dataclass(frozen=True)
+class LocalKind(LakeKind):
+    """A lake on disk: runs are in this process, because a cluster cannot reach the folder."""
 
+    settings: LocalSettings
+    secrets: Secrets
 
-def job_runner(_: LocalSettings, __: Store, *, temporary: bool) -> None:
-    """None: a cluster cannot reach a local folder."""
-    if temporary:
-        raise InvalidSettings("a temporary cluster needs a lake on AWS, and this one is on disk")
+    def open_store(self, *, make: bool) -> Store:
+        text = self.settings.path
+        path = parse_path(text, "lake")
+        if file_status(path) is None:
+            _check_links(path, text)
+        root = path.resolve()  # `x/../lake` works even without x
+        status = file_status(root)
+        if status is None and not make:
+            raise InvalidSettings(f"lake is {text!r}: no such folder")
+        if status and not stat.S_ISDIR(status.st_mode):
+            kind = "a file" if stat.S_ISREG(status.st_mode) else "not a folder"
+            raise InvalidSettings(f"lake is {text!r}: it is {kind}, and a lake is a folder")
+        return Disk(str(root))
 
+    def make_lake(self, store: Store) -> Lake:
+        catalog = FilesCatalog(store)
+        return Lake(store=store, catalog=catalog, format=make_format(self.settings, store))
 
-def cluster_checks(_: LocalSettings) -> tuple[()]:
-    return ()
+    def job_runner(self, store: Store, *, temporary: bool) -> None:  # noqa: ARG002 - as the interface
+        return None
 
-
-def make_store(settings: LocalSettings, *, make: bool) -> Store:
-    text = settings.path
-    path = parse_path(text, "lake")
-    if file_status(path) is None:
-        _check_links(path, text)
-    root = path.resolve()  # `x/../lake` works even without x
-    status = file_status(root)
-    if status is None and not make:
-        raise InvalidSettings(f"lake is {text!r}: no such folder")
-    if status and not stat.S_ISDIR(status.st_mode):
-        kind = "a file" if stat.S_ISREG(status.st_mode) else "not a folder"
-        raise InvalidSettings(f"lake is {text!r}: it is {kind}, and a lake is a folder")
-    return Disk(str(root))
+    def cluster_checks(self) -> tuple[()]:
+        return ()
 
 
 def _check_links(path: Path, text: str) -> None:

@@ -1,7 +1,7 @@
 """A source's ledger: its commits, the state they add up to, and the stages of its runs."""
 
 from eventlake.ledger.commits import Ledger
-from eventlake.ledger.sources import check_ledgers, find_source, list_source_folders, list_sources
+from eventlake.ledger.sources import find_source, list_ledgers, list_sources, resolve_source
 from eventlake.ledger.stage import (
     DEAD_AFTER,
     Lease,
@@ -20,13 +20,13 @@ __all__ = [
     "Ledger",
     "Stage",
     "State",
-    "check_ledgers",
     "find_source",
     "is_dead",
     "lease_path",
-    "list_source_folders",
+    "list_ledgers",
     "list_sources",
     "list_staged_runs",
     "read_lease",
     "remove_stage",
+    "resolve_source",
 ]

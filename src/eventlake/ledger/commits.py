@@ -3,7 +3,7 @@
 import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from eventlake.errors import Damaged
@@ -19,13 +19,12 @@ from eventlake.ledger.files import (
 )
 from eventlake.ledger.state import State
 from eventlake.model.commit import Commit
-from eventlake.model.layout import LEDGER
+from eventlake.model.layout import Layout
 from eventlake.model.settings import SourceSettings
+from eventlake.model.tunables import LedgerTunables
 from eventlake.stores import Store
 from eventlake.stores.damage import read_value
 
-SNAPSHOT_EVERY = 20
-"""Commits per snapshot: about as many are read to get the current state."""
 MAX_SNAPSHOTS = 3
 """Older snapshots are deleted, with the manifests that only they name."""
 MAX_NAMES = 20
@@ -42,11 +41,13 @@ class Ledger:
     """The commits of one source in one lake."""
 
     store: Store
+    layout: Layout
     folder: str
+    tunables: LedgerTunables = field(default_factory=LedgerTunables)
 
     @property
     def path(self) -> str:
-        return f"{LEDGER}/{self.folder}"
+        return self.layout.ledger_path(self.folder)
 
     # Commits
 
@@ -98,7 +99,7 @@ class Ledger:
         if snapshots and last < snapshots[-1]:  # the last commits are missing
             raise self._lost_commits_error(set(), last, snapshots[-1])
         newer = [(sequence, commit) for sequence, commit in newer if sequence > state.sequence]
-        return state.apply_commits(newer), newer
+        return state.apply_commits(newer, self.tunables.recent_runs), newer
 
     def _find_newer_index_files(self, state: State) -> list[str]:
         """List index files of runs planned after every run that the state knows."""
@@ -148,12 +149,12 @@ class Ledger:
     # Snapshots
 
     def snapshot_if_due(self, sequence: int) -> None:
-        """Write a snapshot if `sequence` is `SNAPSHOT_EVERY` commits after the last one."""
-        snapshots = self._list_snapshots()
-        if sequence - (snapshots[-1] if snapshots else 0) < SNAPSHOT_EVERY:
+        """Write a snapshot if `sequence` is `snapshot_every` commits after the last one."""
+        snapshots, every = self._list_snapshots(), self.tunables.snapshot_every
+        if sequence - (snapshots[-1] if snapshots else 0) < every:
             return
         state, newer = self._read_since_snapshot()
-        if len(newer) >= SNAPSHOT_EVERY:  # otherwise another run has just written one
+        if len(newer) >= every:  # otherwise another run has just written one
             self.write_snapshot(state, newer)
 
     def write_snapshot(self, state: State, newer: list[tuple[int, Commit]]) -> None:
@@ -161,7 +162,9 @@ class Ledger:
         added = write_manifest(
             self.store, self.path, newer[0][0], state.sequence, list_files(newer)
         )
-        manifests = merge_manifests(self.store, self.path, (*state.manifests, added))
+        manifests = merge_manifests(
+            self.store, self.path, (*state.manifests, added), self.tunables.merge_manifests
+        )
         snapshot = state.model_copy(update={"manifests": manifests})
         self.store.write(self._snapshot_path(state.sequence), snapshot.to_json())
         self._delete_old_snapshots()
@@ -173,8 +176,9 @@ class Ledger:
         commits = self.commits_after(0)
         self.store.delete(f"{self.path}/snapshots/{name}" for name in names)
         self.store.delete(f"{self.path}/manifests/{name}" for name in manifests)
-        if len(commits) >= SNAPSHOT_EVERY:
-            self.write_snapshot(State().apply_commits(commits), commits)
+        if len(commits) >= self.tunables.snapshot_every:
+            state = State().apply_commits(commits, self.tunables.recent_runs)
+            self.write_snapshot(state, commits)
 
     def _delete_old_snapshots(self) -> None:
         """Delete all but the newest snapshots, and older manifests that these do not name.

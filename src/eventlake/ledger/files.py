@@ -16,9 +16,6 @@ from eventlake.model.commit import Commit, DataFile
 from eventlake.stores import Store
 from eventlake.stores.damage import damaged
 
-MERGE = 8
-"""Manifests of one size that are merged into one."""
-
 
 class LiveFile(msgspec.Struct, frozen=True):
     """A data file of a table; `rows` is None if another program wrote it."""
@@ -86,10 +83,10 @@ def write_manifest(store: Store, folder: str, first: int, last: int, files: File
 
 
 def merge_manifests(
-    store: Store, folder: str, manifests: tuple[Manifest, ...]
+    store: Store, folder: str, manifests: tuple[Manifest, ...], merge: int
 ) -> tuple[Manifest, ...]:
-    """Merge the newest manifests while there are `MERGE` of one size; return the new list."""
-    while (count := _count_same_size(manifests)) >= MERGE:
+    """Merge the newest manifests while there are `merge` of one size; return the new list."""
+    while (count := _count_same_size(manifests, merge)) >= merge:
         old = manifests[-count:]
         total = read_manifest(store, old[0].path)
         for one in old[1:]:
@@ -99,12 +96,12 @@ def merge_manifests(
     return manifests
 
 
-def _count_same_size(manifests: tuple[Manifest, ...]) -> int:
-    """Count the manifests at the end that are about as large as the last."""
+def _count_same_size(manifests: tuple[Manifest, ...], merge: int) -> int:
+    """Count the manifests at the end that are less than `merge` times as large as the last."""
     sizes = [one.last - one.first + 1 for one in manifests]
     count = 0
     for size in reversed(sizes):
-        if size >= MERGE * sizes[-1]:
+        if size >= merge * sizes[-1]:
             break
         count += 1
     return count

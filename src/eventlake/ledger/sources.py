@@ -4,33 +4,26 @@ from concurrent.futures import ThreadPoolExecutor
 
 from eventlake.errors import InvalidSettings
 from eventlake.ledger.commits import Ledger
-from eventlake.model.layout import LEDGER
-from eventlake.model.settings import SourceSettings
+from eventlake.model.layout import Layout
+from eventlake.model.settings import SourceSettings, source_settings
 from eventlake.stores import Store
 
 MAX_REQUESTS = 16
 """Ledgers that are read in parallel."""
 
 
-def list_source_folders(store: Store) -> list[str]:
-    """List the folders of the sources that have a ledger."""
-    return store.names(LEDGER)[0]
+def list_ledgers(store: Store, layout: Layout) -> list[Ledger]:
+    """List the ledgers of all sources."""
+    folders, _ = store.names(layout.ledger)
+    return [Ledger(store, layout, folder) for folder in folders]
 
 
-def check_ledgers(store: Store) -> None:
-    """Raise `Damaged` if a ledger of the lake has lost a commit."""
-    with ThreadPoolExecutor(MAX_REQUESTS) as pool:
-        ledgers = (Ledger(store, folder) for folder in list_source_folders(store))
-        for _ in pool.map(Ledger.read_state, ledgers):
-            pass
-
-
-def find_source(store: Store, name: str) -> SourceSettings | None:
+def find_source(store: Store, layout: Layout, name: str) -> SourceSettings | None:
     """The last settings of the source with an id or a slug; None if it has never landed events.
 
     Ids take precedence. Raises `InvalidSettings` for a slug that several sources share.
     """
-    sources = list_sources(store)
+    sources = list_sources(store, layout)
     for field in ("source_id", "source"):
         matches = [settings for settings in sources if getattr(settings, field) == name]
         if len(matches) > 1:
@@ -43,8 +36,24 @@ def find_source(store: Store, name: str) -> SourceSettings | None:
     return None
 
 
-def list_sources(store: Store) -> list[SourceSettings]:
+def resolve_source(store: Store, layout: Layout, source: str, **changes: object) -> SourceSettings:
+    """Return the settings of a source's last load, or the defaults, with `changes` applied.
+
+    `source` is its slug or its id; with a `source_id` it is the slug of that source. Changes that
+    are None are ignored. Raises `InvalidSettings` when `source` and `source_id` contradict.
+    """
+    last = find_source(store, layout, str(changes.get("source_id") or source))
+    if last and source not in (last.source, last.source_id):
+        raise InvalidSettings(
+            f"source is {source!r}, and {last.source_id} is the id of {last.source}: "
+            "leave one of the two out"
+        )
+    settings = last.model_dump() if last else {"source": source}
+    return source_settings(**settings | {k: v for k, v in changes.items() if v is not None})
+
+
+def list_sources(store: Store, layout: Layout) -> list[SourceSettings]:
     """List the last settings of every source that has landed events."""
     with ThreadPoolExecutor(MAX_REQUESTS) as pool:
-        ledgers = (Ledger(store, folder) for folder in list_source_folders(store))
-        return [settings for settings in pool.map(Ledger.read_settings, ledgers) if settings]
+        every = pool.map(Ledger.read_settings, list_ledgers(store, layout))
+        return [settings for settings in every if settings]

@@ -12,8 +12,6 @@ from eventlake.model.schema import TableSchema
 from eventlake.model.settings import SourceSettings
 from eventlake.model.values import FrozenModel
 
-RECENT_RUNS = 200
-"""Runs whose sequence is in the state; those of older runs are in the manifests."""
 DIGEST_BYTES = 12
 """Long enough that digests of a lake's inputs do not collide."""
 
@@ -36,7 +34,7 @@ class State(FrozenModel):
     tables: dict[str, TableSchema] = Field(default_factory=dict)
     ids: tuple[IdFile, ...] = ()
     retired: dict[str, str] = Field(default_factory=dict)
-    """Index files that a merged file has replaced, with the run that merged them."""
+    """Index files that are no longer read, with the run that merged them."""
     runs: dict[str, int] = Field(default_factory=dict)
     """The sequence of each recent run."""
     manifests: tuple[Manifest, ...] = ()
@@ -55,8 +53,11 @@ class State(FrozenModel):
         starts = range(0, len(packed), DIGEST_BYTES)
         return frozenset(packed[start : start + DIGEST_BYTES] for start in starts)
 
-    def apply_commits(self, commits: Iterable[tuple[int, Commit]]) -> Self:
-        """Return the state after further commits, given in order with their sequences."""
+    def apply_commits(self, commits: Iterable[tuple[int, Commit]], recent_runs: int) -> Self:
+        """Return the state after further commits, given in order with their sequences.
+
+        It has the sequences of the last `recent_runs` runs; those of older runs are in manifests.
+        """
         state, inputs, tables = self, set(self.inputs), dict(self.tables)
         for sequence, commit in commits:
             inputs.update(digest for one in commit.inputs for digest in digests(one))
@@ -69,18 +70,21 @@ class State(FrozenModel):
                 update={
                     "sequence": sequence,
                     "settings": commit.settings,
-                    "runs": _keep_recent({**state.runs, commit.run_id: sequence}),
+                    "runs": _keep_last({**state.runs, commit.run_id: sequence}, recent_runs),
                 }
             )
         return state.model_copy(update={"inputs": frozenset(inputs), "tables": tables})
 
     def _update_index(self, commit: Commit) -> Self:
         replaced = {path for merge in commit.merges for path in merge.replaces}
-        remaining = tuple(file for file in self.ids if file.path not in replaced)
-        retired = self.retired | dict.fromkeys(sorted(replaced), commit.run_id)
+        remaining = _leave_out(commit.removed_ids, self.ids)
+        remaining = tuple(file for file in remaining if file.path not in replaced)
+        ids = (*remaining, *(merge.file for merge in commit.merges), *commit.ids)
+        unused = replaced | (_removed_id_files(self.ids) - _removed_id_files(ids))
+        retired = self.retired | dict.fromkeys(sorted(unused), commit.run_id)
         return self.model_copy(
             update={
-                "ids": (*remaining, *(merge.file for merge in commit.merges), *commit.ids),
+                "ids": ids,
                 "retired": {p: run for p, run in retired.items() if p not in commit.deletes},
             }
         )
@@ -90,8 +94,24 @@ class State(FrozenModel):
         return any(digest in self.inputs for digest in digests(one))
 
 
-def _keep_recent(runs: dict[str, int]) -> dict[str, int]:
-    return dict(sorted(runs.items(), key=lambda item: item[1])[-RECENT_RUNS:])
+def _removed_id_files(files: Iterable[IdFile]) -> set[str]:
+    return {path for file in files for path in file.without}
+
+
+def _leave_out(removed: tuple[IdFile, ...], files: tuple[IdFile, ...]) -> tuple[IdFile, ...]:
+    """The index files without the removed ids; those of other times stay as they are."""
+    for ids in removed:
+        files = tuple(
+            file.model_copy(update={"without": (*file.without, ids.path)})
+            if file.first <= ids.last and ids.first <= file.last
+            else file
+            for file in files
+        )
+    return files
+
+
+def _keep_last(runs: dict[str, int], count: int) -> dict[str, int]:
+    return dict(sorted(runs.items(), key=lambda item: item[1])[-count:])
 
 
 def digests(one: Input) -> list[bytes]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from eventlake.errors import InvalidSettings
+from eventlake.errors import InvalidSettings, MissingTable
 from eventlake.model.schema import Column
 from eventlake.model.values import FrozenModel
 
@@ -15,6 +15,7 @@ class CatalogTable(FrozenModel):
     database: str
     name: str
     source: str
+    """Empty for a table that another program created."""
     location: str
     """Relative to the lake's root."""
     columns: tuple[Column, ...]
@@ -25,6 +26,12 @@ class CatalogTable(FrozenModel):
     """Whether the table uses partition projection, so that no partitions are registered."""
     foreign: dict[str, str] = Field(default_factory=dict)
     """Columns with a type that EventLake does not use, and that type as the catalog spells it."""
+    is_partial: bool = False
+    """Whether `partitions` are only new ones, so that the table must not be created with them."""
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.database}.{self.name}"
 
     def with_columns(self, columns: Sequence[Column]) -> "CatalogTable":
         """A copy of the table with the missing columns appended."""
@@ -42,11 +49,19 @@ class CatalogTable(FrozenModel):
         return self.model_copy(update={"partitions": ordered})
 
 
-def check_location(table: CatalogTable, registered: str) -> None:
-    """Raise InvalidSettings if the registered location of a table is another one."""
-    if registered != table.location:
+def merge_tables(registered: CatalogTable | None, table: CatalogTable) -> CatalogTable:
+    """The registered table with the missing columns and partitions of `table`.
+
+    Raises MissingTable if there is none and `table` is partial, and InvalidSettings if it has
+    another location.
+    """
+    if registered is None and table.is_partial:
+        raise MissingTable(f"the catalog has no table {table.full_name}")
+    before = registered or table
+    if before.location != table.location:
         raise InvalidSettings(
-            f"the table {table.database}.{table.name} is in the catalog with the location "
-            f"{registered or 'none'}, not {table.location}: run `eventlake repair` if it is this "
-            "source's, else set another database or a table_prefix"
+            f"the table {table.full_name} is in the catalog with the location "
+            f"{before.location or 'none'}, not {table.location}: run `eventlake repair` if it is "
+            "this source's, else set another database or a table_prefix"
         )
+    return before.with_columns(table.columns).with_partitions(table.partitions)

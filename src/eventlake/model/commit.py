@@ -1,5 +1,7 @@
 """The plan and the commit of a run, as JSON values that another process can continue from."""
 
+from enum import StrEnum
+
 from pydantic import Field
 
 from eventlake.model.schema import Column, TableSchema
@@ -36,6 +38,8 @@ class IdFile(FrozenModel):
     last: int
     staged: str = ""
     """Its path in the stage, until the commit is published."""
+    without: tuple[str, ...] = ()
+    """Files of ids that later commits removed from the lake: they do not count here any more."""
 
 
 class IdMerge(FrozenModel):
@@ -119,6 +123,8 @@ class TableCommit(FrozenModel):
     table: TableSchema
     counts: Counts
     new_columns: tuple[Column, ...] = ()
+    retyped: tuple[Column, ...] = ()
+    """Columns whose type is another than before, with their new type."""
     is_new: bool = False
     adopted: bool = False
     """Whether the table was filled by another program."""
@@ -133,16 +139,32 @@ class TableCommit(FrozenModel):
         return tuple(dict(items) for items in sorted(unique))
 
 
+class CommitKind(StrEnum):
+    """What a commit was made for."""
+
+    LOAD = "load"
+    ADOPT = "adopt"
+    REPLAY = "replay"
+    FORGET = "forget"
+    REDRIVE = "redrive"
+    COMPACT = "compact"
+    DROP = "drop"
+
+
 class Commit(FrozenModel):
     """An entry of the ledger: what a run landed, and all that finishing it after a crash needs."""
 
     run_id: str
     settings: SourceSettings
+    kind: CommitKind = CommitKind.LOAD
     inputs: tuple[Input, ...]
     counts: Counts
     tables: tuple[TableCommit, ...] = ()
     ids: tuple[IdFile, ...] = ()
     """The message ids that the run landed."""
+    removed_ids: tuple[IdFile, ...] = ()
+    """The message ids of the rows that the run removed from the tables, whether or not it landed
+    them again."""
     merges: tuple[IdMerge, ...] = ()
     deletes: tuple[str, ...] = ()
     """Replaced index files to delete when the commit is finished."""
@@ -153,9 +175,9 @@ class Commit(FrozenModel):
     """Whether to register all tables with all partitions, because their names changed."""
 
     @property
-    def is_adoption(self) -> bool:
-        """Whether it adopts tables that another program filled."""
-        return any(table.adopted for table in self.tables)
+    def removed_paths(self) -> frozenset[str]:
+        """Paths of the data files that it removes."""
+        return frozenset(file.path for table in self.tables for file in table.removes)
 
 
 class TableChange(FrozenModel):

@@ -1,18 +1,14 @@
-"""A job, which is a run on a cluster, and its state."""
+"""A job, which is a run in another process, such as on a cluster; and its state."""
 
 from enum import StrEnum
 from typing import NamedTuple
 
 from eventlake.model.commit import Plan
-from eventlake.model.layout import STAGE, stage_path
 from eventlake.model.values import FrozenModel
-
-CODE = f"{STAGE}/code"
-"""The folder of uploaded code, with a folder for each version."""
 
 
 class Job(FrozenModel):
-    """All that a run on a cluster needs besides the lake's settings. It has no secrets."""
+    """All that a run in another process needs besides the lake's settings. It has no secrets."""
 
     plan: Plan
     dead: tuple[str, ...] = ()
@@ -29,21 +25,22 @@ class Phase(StrEnum):
     FAILED = "failed"
 
 
+class Step(NamedTuple):
+    """The arguments of the last call of `Progress.step` in a job."""
+
+    stage: str
+    done: int = 0
+    total: int = 0
+    rows: int = 0
+
+
 class JobState(NamedTuple):
-    """The phase of a job, and the cluster's reason for a failure."""
+    """The phase of a job, the reason for a failure, and the progress if the runner knows it."""
 
     phase: Phase
     reason: str = ""
+    step: Step | None = None
 
     @property
     def is_over(self) -> bool:
         return self.phase in (Phase.ENDED, Phase.FAILED)
-
-
-def job_path(run_id: str) -> str:
-    """The path of the job; deleting this object cancels the run."""
-    return f"{stage_path(run_id)}/job.json"
-
-
-def suppressed_path(run_id: str) -> str:
-    return f"{stage_path(run_id)}/suppressed.json"

@@ -1,21 +1,14 @@
 """Paths below a lake's root, and partitions by `receivedAt`."""
 
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
 LOGS = "segment-logs"
-STAGE = "segment-stage"
-DATA = "segment-data/data"
-REPORTS = "segment-data/reports"
-SYNC_REPORTS = "segment-data/sync_reports"
-"""Copies of the reports for the table of that name: engines that do not look into subfolders find
-the files of a partition directly in its folder."""
-QUARANTINE = "segment-data/quarantine"
-LEDGER = "segment-data/ledger"
-CATALOG = "segment-data/catalog"
-SOURCES = "segment-data/sources.json"
-"""The sources of the lake, and the names that each owns."""
+"""The archive of raw logs. It is not in `Layout`: Segment and collectors write it there in every
+lake, and ledgers name its files as inputs by this path."""
 
 HOUR = 3_600_000_000
 """Microseconds in an hour."""
@@ -62,36 +55,89 @@ def partition_path(values: Mapping[str, str]) -> str:
 
 
 def partition_of(path: str) -> dict[str, str]:
-    """`…/segment_type=t/day=2026-11-01/hr=07/x.parquet` → `{"day": "2026-11-01", "hr": "07"}`"""
-    below_table = path.partition("/segment_type=")[2].split("/")[1:-1]
-    return dict(folder.split("=", 1) for folder in below_table if "=" in folder)
+    """The values in the folders of a path below its table: `day=2026-11-01/hr=07/x.parquet`."""
+    return dict(folder.split("=", 1) for folder in path.split("/")[:-1] if "=" in folder)
 
 
-def table_path(folder: str, table: str) -> str:
-    return f"{DATA}/{folder}/segment_type={table}"
-
-
-def data_path(table: str, partition: dict[str, str], run_id: str, number: int) -> str:
-    """The final path of a Parquet file; `table` is the table's path."""
-    return f"{table}/{partition_path(partition)}/{run_id}-{number}.parquet"
-
-
-def stage_path(run_id: str) -> str:
-    return f"{STAGE}/{run_id}"
-
-
-def report_path(folder: str, run_id: str) -> str:
-    return f"{REPORTS}/day={run_day(run_id)}/source={folder}/run_id={run_id}/report.json"
-
-
-def quarantine_path(folder: str, run_id: str) -> str:
-    return f"{QUARANTINE}/{folder}/day={run_day(run_id)}/{run_id}.parquet"
-
-
-def ids_path(folder: str, run_id: str, number: int) -> str:
-    return f"{LEDGER}/{folder}/ids/{run_id}-{number}.parquet"
+def archive_path(folder: str) -> str:
+    """The folder of a source's raw logs."""
+    return f"{LOGS}/{folder}"
 
 
 def run_day(run_id: str) -> str:
     """The UTC day a run was planned; a run's id is Unix nanoseconds."""
     return datetime.fromtimestamp(int(run_id) // 10**9, UTC).strftime("%Y-%m-%d")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The paths of a lake below its root, without the archive of raw logs."""
+
+    data: str = "segment-data/data"
+    reports: str = "segment-data/reports"
+    sync_reports: str = "segment-data/sync_reports"
+    """Copies of the reports for the table of that name: engines that do not look into subfolders
+    find the files of a partition directly in its folder."""
+    quarantine: str = "segment-data/quarantine"
+    ledger: str = "segment-data/ledger"
+    catalog: str = "segment-data/catalog"
+    sources: str = "segment-data/sources.json"
+    """The sources of the lake, and the names that each owns."""
+    stage: str = "segment-stage"
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The topmost folders of what a lake keeps, which is all but its stages."""
+        paths = (self.data, self.reports, self.quarantine, self.ledger, self.catalog, self.sources)
+        return tuple(dict.fromkeys(path.partition("/")[0] for path in paths))
+
+    @property
+    def code(self) -> str:
+        """The folder of code that was uploaded for a cluster, with a folder for each version."""
+        return f"{self.stage}/code"
+
+    def source_path(self, folder: str) -> str:
+        """The folder of a source's tables."""
+        return f"{self.data}/{folder}"
+
+    def table_path(self, folder: str, table: str) -> str:
+        return f"{self.source_path(folder)}/segment_type={table}"
+
+    def stage_path(self, run_id: str) -> str:
+        return f"{self.stage}/{run_id}"
+
+    def report_path(self, folder: str, run_id: str) -> str:
+        return f"{self.reports}/day={run_day(run_id)}/source={folder}/run_id={run_id}/report.json"
+
+    def parse_report_path(self, path: str) -> tuple[str, str] | None:
+        """The day and the source's folder of a report; None for the path of something else."""
+        match = self._match_report(path)
+        return (match[1], match[2]) if match else None
+
+    def report_copy_path(self, path: str) -> str:
+        """The path of the copy of a report for the table of reports."""
+        match = self._match_report(path)
+        assert match, path
+        return f"{self.sync_reports}/day={match[1]}/source={match[2]}/{match[3]}.json"
+
+    def _match_report(self, path: str) -> re.Match[str] | None:
+        pattern = r"/day=([^/]+)/source=([^/]+)/run_id=([^/]+)/report\.json"
+        return re.fullmatch(re.escape(self.reports) + pattern, path)
+
+    def quarantine_path(self, folder: str, run_id: str) -> str:
+        return f"{self.quarantine}/{folder}/day={run_day(run_id)}/{run_id}.parquet"
+
+    def ledger_path(self, folder: str) -> str:
+        return f"{self.ledger}/{folder}"
+
+    def ids_path(self, folder: str, run_id: str, number: int) -> str:
+        return f"{self.ledger_path(folder)}/ids/{run_id}-{number}.parquet"
+
+
+DEFAULT_LAYOUT = Layout()
+"""The layout of a new lake, except in ADLS."""
+
+
+def data_path(table: str, partition: Mapping[str, str], run_id: str, number: int) -> str:
+    """The final path of a Parquet file; `table` is the table's path."""
+    return f"{table}/{partition_path(partition)}/{run_id}-{number}.parquet"

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
+from eventlake.errors import EventLakeError
 from eventlake.model.commit import Commit, Counts, TableCommit
 from eventlake.model.naming import catalog_name
 from eventlake.model.settings import SourceSettings
@@ -49,10 +50,6 @@ Line = dict[str, Any]
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-def now() -> str:
-    return stamp(datetime.now(UTC))
-
-
 def stamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S.%f")
 
@@ -65,6 +62,11 @@ def run_stamp(run_id: str) -> str:
 
 class Problems(dict[str, tuple[str, str]]):
     """Message and error code by table."""
+
+    def add(self, errors: Mapping[str, EventLakeError]) -> None:
+        """Add errors by table; the first error of a table stays."""
+        for table, error in errors.items():
+            self.setdefault(table, (str(error), error.code))
 
     @property
     def first(self) -> tuple[str, str] | None:
@@ -115,10 +117,11 @@ def failure_lines(
     settings: SourceSettings,
     error: str,
     code: str,
+    finished: str,
     facts: Mapping[str, str] = NOTHING,
 ) -> list[Line]:
     """The report of a run that failed before its commit."""
-    head = {**_head(run_id, settings, now()), **facts}
+    head = {**_head(run_id, settings, finished), **facts}
     return [
         {
             **head,

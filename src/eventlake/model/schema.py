@@ -1,6 +1,7 @@
 """The columns of tables: the standard ones, then those of the events' own fields."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -35,6 +36,28 @@ class TableSchema(FrozenModel):
 
     def with_columns(self, columns: tuple[Column, ...]) -> "TableSchema":
         return self.model_copy(update={"columns": self.columns + columns})
+
+
+@dataclass(frozen=True)
+class SchemaChange:
+    """A table's schema after a run, and the columns that the run added."""
+
+    schema: TableSchema
+    added: tuple[Column, ...] = ()
+
+    @classmethod
+    def add_columns(cls, before: TableSchema, columns: Iterable[Column]) -> "SchemaChange":
+        """Add columns to a table, sorted by name."""
+        added = tuple(sorted(columns, key=lambda column: column.name))
+        return cls(before.with_columns(added), added)
+
+    def with_rescued(self) -> "SchemaChange":
+        """Add `_rescued_data` to the new columns, unless the table has it."""
+        if RESCUED in self.schema.types:
+            return self
+        existing = tuple(c for c in self.schema.columns if c not in self.added)
+        before = self.schema.model_copy(update={"columns": existing})
+        return self.add_columns(before, (*self.added, column(RESCUED, Type.STRING)))
 
 
 class StandardColumn(NamedTuple):

@@ -1,7 +1,8 @@
 """The settings of sources, validated when they are created."""
 
 import re
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -9,6 +10,8 @@ from eventlake.errors import InvalidSettings
 from eventlake.model.layout import DatePartition
 from eventlake.model.naming import Naming, database_name
 from eventlake.model.values import FrozenModel
+
+M = TypeVar("M", bound=FrozenModel)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,126}", re.ASCII)
 _WORD = re.compile(r"[a-z0-9][a-z0-9_]{0,63}", re.ASCII)
@@ -120,8 +123,13 @@ def source_settings(**values: object) -> SourceSettings:
 
     Raises InvalidSettings with each wrong setting and what is allowed.
     """
+    return validate_settings(SourceSettings, {k: v for k, v in values.items() if v is not None})
+
+
+def validate_settings(model: type[M], values: Mapping[str, object]) -> M:
+    """The settings; raises InvalidSettings with each wrong one and what is allowed."""
     try:
-        return SourceSettings.model_validate({k: v for k, v in values.items() if v is not None})
+        return model.model_validate(values)
     except ValidationError as problem:
         raise InvalidSettings("; ".join(map(explain_error, problem.errors()))) from problem
 
@@ -138,4 +146,5 @@ def explain_error(error: Any) -> str:
         return f"{setting} is not a setting"
     allowed = allowed.replace("Input should be", "it should be", 1)
     allowed = allowed.replace("String should match pattern", "it should match", 1)
+    allowed = allowed.replace("'^$|", "'", 1)  # it may also be empty, which is the default
     return f"{setting} is {error['input']!r}: {allowed}"

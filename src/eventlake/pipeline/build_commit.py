@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from eventlake.errors import Internal
-from eventlake.model import layout
 from eventlake.model.commit import (
     Commit,
     Counts,
@@ -16,12 +15,17 @@ from eventlake.model.commit import (
     StagedFile,
     TableCommit,
 )
+from eventlake.model.layout import Layout, data_path
 from eventlake.model.naming import Call
-from eventlake.model.schema import new_table
-from eventlake.pipeline.chunks import ChunkMeta, ReadResult
-from eventlake.pipeline.dedupe import DedupeResult
-from eventlake.pipeline.evolve import SchemaChange, with_rescued
-from eventlake.pipeline.write import WriteResult, WrittenFile
+from eventlake.model.schema import SchemaChange, new_table
+from eventlake.pipeline.results import (
+    ChunkMeta,
+    ChunksByTable,
+    DedupeResult,
+    ReadResult,
+    WriteResult,
+    WrittenFile,
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class RunResults:
 
     read: list[ReadResult]
     dedupe: list[DedupeResult]
+    chunks: ChunksByTable
     changes: dict[str, SchemaChange]
     write: list[WriteResult]
     merges: tuple[IdMerge, ...] = ()
@@ -58,10 +63,10 @@ class RunResults:
         return next((result.quarantine for result in self.write if result.quarantine), "")
 
 
-def build_commit(plan: Plan, results: RunResults, dead: tuple[str, ...]) -> Commit:
+def build_commit(layout: Layout, plan: Plan, results: RunResults, dead: tuple[str, ...]) -> Commit:
     """Build the commit of what is in the stage; it abandons the `dead` runs."""
     quarantine = layout.quarantine_path(plan.settings.folder, plan.run_id)
-    tables = tuple(_table_commits(plan, results))
+    tables = tuple(_table_commits(layout, plan, results))
     rejected = Counts(received=results.quarantined, quarantined=results.quarantined)
     return Commit(
         run_id=plan.run_id,
@@ -69,7 +74,7 @@ def build_commit(plan: Plan, results: RunResults, dead: tuple[str, ...]) -> Comm
         inputs=plan.inputs,
         counts=sum((table.counts for table in tables), rejected),
         tables=tables,
-        ids=_id_files(plan, results),
+        ids=_id_files(layout, plan, results),
         merges=results.merges,
         deletes=plan.deletes,
         quarantine=StagedFile(staged=results.quarantine, path=quarantine)
@@ -80,7 +85,7 @@ def build_commit(plan: Plan, results: RunResults, dead: tuple[str, ...]) -> Comm
     )
 
 
-def _id_files(plan: Plan, results: RunResults) -> tuple[IdFile, ...]:
+def _id_files(layout: Layout, plan: Plan, results: RunResults) -> tuple[IdFile, ...]:
     return tuple(
         IdFile(
             path=layout.ids_path(plan.settings.folder, plan.run_id, number),
@@ -93,7 +98,9 @@ def _id_files(plan: Plan, results: RunResults) -> tuple[IdFile, ...]:
     )
 
 
-def _data_files(plan: Plan, results: RunResults) -> defaultdict[str, list[DataFile]]:
+def _data_files(
+    layout: Layout, plan: Plan, results: RunResults
+) -> defaultdict[str, list[DataFile]]:
     """The data files of each table, with their final paths."""
     by, folder = plan.settings.date_partition, plan.settings.folder
     tables: defaultdict[str, list[DataFile]] = defaultdict(list)
@@ -102,7 +109,7 @@ def _data_files(plan: Plan, results: RunResults) -> defaultdict[str, list[DataFi
         table = layout.table_path(folder, file.table)
         tables[file.table].append(
             DataFile(
-                path=layout.data_path(table, partition, plan.run_id, number),
+                path=data_path(table, partition, plan.run_id, number),
                 rows=file.rows,
                 bytes=file.bytes,
                 partition=partition,
@@ -113,9 +120,9 @@ def _data_files(plan: Plan, results: RunResults) -> defaultdict[str, list[DataFi
     return tables
 
 
-def _table_commits(plan: Plan, results: RunResults) -> list[TableCommit]:
-    files = _data_files(plan, results)
-    chunks, excluded = group_chunks_by_table(results.read), _count_excluded(results.read)
+def _table_commits(layout: Layout, plan: Plan, results: RunResults) -> list[TableCommit]:
+    files = _data_files(layout, plan, results)
+    chunks, excluded = results.chunks, _count_excluded(results.read)
     return [
         _table_commit(plan, results, name, chunks.get(name, []), excluded.get(name), files[name])
         for name in sorted(chunks.keys() | excluded.keys())
@@ -131,7 +138,7 @@ def _table_commit(
     files: list[DataFile],
 ) -> TableCommit:
     call, suppressed, skipped = excluded or (chunks[0].call, 0, 0)
-    rows, landed = sum(chunk.rows for chunk in chunks), sum(map(count_landed_rows, chunks))
+    rows, landed = sum(chunk.rows for chunk in chunks), sum(chunk.landed_rows for chunk in chunks)
     written = sum(file.rows or 0 for file in files)
     if landed != written:
         raise Internal(f"{table}: wrote {written} rows instead of {landed}")
@@ -140,7 +147,7 @@ def _table_commit(
     if change is None or (existing is None and not landed):
         change = SchemaChange(existing or new_table(table, call, plan.settings.naming))
     if results.rescued[table]:
-        change = with_rescued(change)
+        change = change.with_rescued()
     return TableCommit(
         table=change.schema,
         counts=Counts(
@@ -165,20 +172,6 @@ def _count_excluded(results: list[ReadResult]) -> dict[str, tuple[Call, int, int
             _, suppressed_before, skipped_before = tables.get(table, (call, 0, 0))
             tables[table] = (call, suppressed_before + suppressed, skipped_before + skipped)
     return tables
-
-
-def group_chunks_by_table(results: list[ReadResult]) -> dict[str, list[ChunkMeta]]:
-    """The chunks of each table, sorted by table."""
-    tables: defaultdict[str, list[ChunkMeta]] = defaultdict(list)
-    for result in results:
-        for chunk in result.chunks:
-            tables[chunk.table].append(chunk)
-    return dict(sorted(tables.items()))
-
-
-def count_landed_rows(chunk: ChunkMeta) -> int:
-    """Count the rows of a chunk that are not duplicates."""
-    return chunk.rows - len(chunk.duplicate_rows) // 4
 
 
 def check_counts(commit: Commit) -> None:

@@ -2,6 +2,8 @@
 
 from contextlib import suppress
 
+import numpy as np
+
 from eventlake.claims import claim
 from eventlake.errors import Conflict, InvalidSettings
 from eventlake.kernels.dedupe import Ids, match_earlier
@@ -10,7 +12,7 @@ from eventlake.model.claims import names_of
 from eventlake.model.commit import Commit, IdFile, IdMerge, TableCommit
 from eventlake.model.schema import budget_used
 from eventlake.model.settings import FIXED
-from eventlake.pipeline.dedupe import read_ids
+from eventlake.pipeline.id_files import read_ids
 from eventlake.stores import Store
 
 
@@ -20,7 +22,7 @@ def append_commit(ledger: Ledger, base: int, commit: Commit) -> tuple[int, Commi
     Returns its sequence and the rebased commit. Raises `Conflict` if both cannot stand, and
     `InvalidSettings` if another source owns its folder or catalog names.
     """
-    claim(ledger.store, commit.settings)
+    claim(ledger.store, ledger.layout, commit.settings)
     while not ledger.append(base + 1, commit):
         for sequence, other in ledger.commits_after(base):
             if other.run_id == commit.run_id:
@@ -41,8 +43,25 @@ def check_conflict(store: Store, mine: Commit, other: Commit) -> None:
     loaded = {identity for one in other.inputs for identity in one.identities}
     if any(identity in loaded for one in mine.inputs for identity in one.identities):
         raise _conflict_error(other, "loaded some of the same files")
+    if mine.removed_paths & other.removed_paths:
+        raise _conflict_error(other, "replaced some of the same files")
     if _share_ids(store, mine, other):
         raise _conflict_error(other, "landed some of the same message ids")
+    if _may_miss(store, mine, other) or _may_miss(store, other, mine):
+        raise _conflict_error(other, "removed or repeated message ids that this run relied on")
+
+
+def _may_miss(store: Store, loader: Commit, remover: Commit) -> bool:
+    """Whether `loader` may have taken an event for a duplicate of one that `remover` removed."""
+    if not loader.counts.duplicates:
+        return False
+    landed = [_read_published_or_staged(store, file) for file in remover.ids]
+    for file in remover.removed_ids:
+        removed = _read_published_or_staged(store, file)
+        landed_again = [match_earlier(removed, ids, window=0) for ids in landed]
+        if not np.logical_or.reduce(landed_again, axis=0, initial=False).all():
+            return True
+    return False
 
 
 def _conflict_error(other: Commit, reason: str) -> Conflict:
@@ -78,7 +97,9 @@ def rebase(mine: Commit, other: Commit) -> Commit:
 
     Raises `Conflict` if a column has another type or the table no room for the new columns.
     """
-    theirs = {one.table.name: one for one in other.tables if one.adds or one.new_columns}
+    theirs = {
+        one.table.name: one for one in other.tables if one.adds or one.new_columns or one.retyped
+    }
     tables = tuple(
         _rebase_table(one, theirs[one.table.name], other) if one.table.name in theirs else one
         for one in mine.tables
@@ -101,14 +122,16 @@ def rebase(mine: Commit, other: Commit) -> Commit:
 
 
 def _drop_superseded(merges: tuple[IdMerge, ...], other: Commit) -> tuple[IdMerge, ...]:
-    """Drop the merges of files that the other run has merged."""
+    """Drop the merges of files that the other run has merged or removed ids from."""
+    if other.removed_ids:
+        return ()
     merged = {path for merge in other.merges for path in merge.replaces}
     return tuple(merge for merge in merges if merged.isdisjoint(merge.replaces))
 
 
 def _rebase_table(mine: TableCommit, theirs: TableCommit, other: Commit) -> TableCommit:
     types = theirs.table.types
-    for column in mine.new_columns:
+    for column in mine.table.columns:
         if types.get(column.name, column.type) is not column.type:
             raise _conflict_error(other, f"gave {mine.table.name}.{column.name} another type")
     added = tuple(column for column in mine.new_columns if column.name not in types)

@@ -6,12 +6,11 @@ from functools import partial
 from eventlake import reports
 from eventlake.errors import EventLakeError
 from eventlake.lake import Lake
-from eventlake.ledger import Ledger, remove_stage
+from eventlake.ledger import remove_stage
 from eventlake.model import report
 from eventlake.model.commit import Commit, TableChange, TableCommit, Transaction
-from eventlake.model.layout import table_path
-from eventlake.model.report import Problems, now, report_lines, to_lines
-from eventlake.pipeline.parallel import TableWork, run_per_table
+from eventlake.model.report import Problems, report_lines, stamp, to_lines
+from eventlake.parallel import TableWork, run_per_table
 from eventlake.pipeline.register import register
 from eventlake.ports import Progress
 
@@ -46,14 +45,14 @@ def publish(
     work: list[TableWork] = [("", partial(_publish_index_and_quarantine, lake, commit))]
     removed = _removed_since(lake, sequence, commit)
     for table in commit.tables:
-        change = _table_change(commit, table, removed)
+        change = _table_change(lake, commit, table, removed)
         if change.adds or change.removes or change.new_columns:
             work.append((table.table.name, partial(lake.format.publish, change, transaction)))
-    run_per_table("publish", work, problems, progress)
+    problems.add(run_per_table("publish", work, progress))
 
 
 def _publish_index_and_quarantine(lake: Lake, commit: Commit) -> None:
-    for ids in (*commit.ids, *(merge.file for merge in commit.merges)):
+    for ids in (*commit.ids, *commit.removed_ids, *(merge.file for merge in commit.merges)):
         lake.store.publish(ids.staged, ids.path)
     if commit.quarantine:
         lake.store.publish(commit.quarantine.staged, commit.quarantine.path)
@@ -61,14 +60,16 @@ def _publish_index_and_quarantine(lake: Lake, commit: Commit) -> None:
 
 def _removed_since(lake: Lake, sequence: int, commit: Commit) -> frozenset[str]:
     """Paths that later commits removed: publishing late must not restore them."""
-    later = Ledger(lake.store, commit.settings.folder).commits_after(sequence)
+    later = lake.ledger(commit.settings.folder).commits_after(sequence)
     files = (file for _, one in later for table in one.tables for file in table.removes)
     return frozenset(file.path for file in files)
 
 
-def _table_change(commit: Commit, table: TableCommit, removed: frozenset[str]) -> TableChange:
+def _table_change(
+    lake: Lake, commit: Commit, table: TableCommit, removed: frozenset[str]
+) -> TableChange:
     return TableChange(
-        location=table_path(commit.settings.folder, table.table.name),
+        location=lake.layout.table_path(commit.settings.folder, table.table.name),
         table=table.table,
         partition_columns=commit.settings.date_partition.columns,
         new_columns=table.new_columns,
@@ -80,9 +81,11 @@ def _table_change(commit: Commit, table: TableCommit, removed: frozenset[str]) -
 def write_report(lake: Lake, commit: Commit, problems: Problems, progress: Progress) -> str:
     """Write the report and return its path, or "" with an entry in `problems`."""
     progress.step("report", 0, 1, 0)
-    lines = to_lines(report_lines(commit, now(), problems, lake.facts))
+    path = lake.layout.report_path(commit.settings.folder, commit.run_id)
     try:
-        path = reports.write_report(lake.store, commit.settings.folder, commit.run_id, lines)
+        finished = stamp(lake.clock.now())
+        lines = to_lines(report_lines(commit, finished, problems, lake.facts))
+        reports.write_report(lake.store, lake.layout, path, lines)
     except EventLakeError as problem:
         problems.setdefault(report.TABLE, (str(problem), problem.code))
         path = ""
@@ -101,11 +104,12 @@ def clean_up(
     if finished.problems:
         return
     progress.step("clean", 0, 1, 0)
+    ledger = lake.ledger(commit.settings.folder)
     try:
         lake.store.delete(commit.deletes)
         for run_id in (*commit.abandons, commit.run_id):
-            remove_stage(lake.store, run_id)
-        Ledger(lake.store, commit.settings.folder).snapshot_if_due(sequence)
+            remove_stage(ledger, run_id)
+        ledger.snapshot_if_due(sequence)
     except EventLakeError as problem:
         finished.problems[""] = (str(problem), problem.code)
     progress.step("clean", 1, 1, 0)

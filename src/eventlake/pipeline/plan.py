@@ -1,85 +1,65 @@
-"""Plan a run: check its settings, recover from crashed runs, collect what the run needs."""
+"""Plan a run: check its settings, collect what the run needs."""
 
-import time
+from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from eventlake.errors import InvalidSettings
-from eventlake.lake import Lake
-from eventlake.ledger import Ledger, State, is_dead, list_staged_runs
+from eventlake.kernels.dedupe import DAY_MICROS
+from eventlake.ledger import State
 from eventlake.model.claims import names_of
-from eventlake.model.commit import Input, Plan
-from eventlake.model.report import Problems
+from eventlake.model.commit import IdFile, Input, Plan
 from eventlake.model.settings import FIXED, SourceSettings
-from eventlake.pipeline.finish import clean_up, finish_commit, publish
-from eventlake.pipeline.merge_ids import plan_merges
-from eventlake.ports import Progress
 
-RETIRED_SECONDS = 86_400.0
-"""Seconds before a replaced index file is deleted: runs planned earlier may still read it."""
-
-
-class UnfinishedRuns(NamedTuple):
-    """The runs of a source that still have a stage, and the ledger's state read after them."""
-
-    state: State
-    to_finish: dict[int, bool]
-    """The sequence of each committed run, and whether the run is dead."""
-    uncommitted: tuple[str, ...]
-    """Runs that died before their commit."""
+MERGE_FILES = 8
+"""Files of similar size that are merged into one."""
+MAX_MERGED_ROWS = 4_000_000
+"""Ids of a merged file, at most: a merge happens in memory."""
+WEEK = 7 * DAY_MICROS
 
 
-def find_unfinished_runs(ledger: Ledger) -> UnfinishedRuns:
-    """Find the runs that have a stage and whether they committed; writes nothing.
+def make_plan(
+    state: State,
+    settings: SourceSettings,
+    inputs: Sequence[Input],
+    time_ns: int,
+    retired_seconds: float,
+) -> Plan:
+    """Plan a run over new inputs at `time_ns`, starting from the ledger's state.
 
-    Leases are checked before the ledger is read. In the other order, a run that commits in between
-    and then dies would count as uncommitted, and its stage would be removed.
-    The plan must start from the returned state: if a run that seemed dead commits later, this
-    run's own commit sees that and no longer abandons it.
+    It deletes index files that were replaced more than `retired_seconds` ago.
     """
-    store = ledger.store
-    dead = {run_id: is_dead(store, run_id) for run_id in list_staged_runs(store, ledger.folder)}
-    state = ledger.read_state()
-    sequences = {run_id: ledger.find_sequence(run_id, state) for run_id in dead}
-    return UnfinishedRuns(
-        state,
-        {number: dead[run_id] for run_id, number in sequences.items() if number is not None},
-        tuple(run_id for run_id in dead if dead[run_id] and sequences[run_id] is None),
-    )
-
-
-def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[tuple[str, ...], State]:
-    """Finish committed runs; return the runs that died uncommitted, and the ledger's state."""
-    unfinished = find_unfinished_runs(ledger)
-    for sequence, run_is_dead in unfinished.to_finish.items():
-        commit = ledger.read_commit(sequence)
-        if run_is_dead:
-            finished = finish_commit(lake, sequence, commit, progress)
-            clean_up(lake, sequence, commit, finished, progress)
-        else:
-            # The run is alive; help it publish, because this run needs its index files.
-            publish(lake, sequence, commit, Problems(), progress)
-    return unfinished.uncommitted, unfinished.state
-
-
-def make_plan(state: State, settings: SourceSettings, inputs: Sequence[Input]) -> Plan:
-    """Plan a run over new inputs, starting from the ledger's state."""
+    retired_before = time_ns - retired_seconds * 10**9
     return Plan(
-        run_id=f"{time.time_ns():019d}",
+        run_id=f"{time_ns:019d}",
         settings=settings,
         base=state.sequence,
         inputs=tuple(inputs),
         tables=state.tables,
         ids=state.ids,
         merges=plan_merges(state.ids),
-        deletes=tuple(path for path, run in state.retired.items() if _age(run) > RETIRED_SECONDS),
+        deletes=tuple(path for path, run in state.retired.items() if int(run) < retired_before),
         renamed=is_renamed(state, settings),
     )
 
 
-def _age(run_id: str) -> float:
-    """Seconds since a run was planned."""
-    return time.time() - int(run_id) / 1e9
+def plan_merges(files: Sequence[IdFile]) -> tuple[tuple[IdFile, ...], ...]:
+    """Choose groups of index files to merge: similar in size, ids received in the same week.
+
+    A merged file of several weeks would be opened for windows that few of its ids are in.
+    """
+    groups: defaultdict[tuple[int, int], list[IdFile]] = defaultdict(list)
+    for file in files:
+        if file.first // WEEK == file.last // WEEK:
+            groups[file.first // WEEK, _size_class(file.rows)].append(file)
+    full = (group[:MERGE_FILES] for group in groups.values() if len(group) >= MERGE_FILES)
+    return tuple(
+        tuple(group) for group in full if sum(one.rows for one in group) <= MAX_MERGED_ROWS
+    )
+
+
+def _size_class(rows: int) -> int:
+    """The exponent of the largest power of eight that is at most `rows`."""
+    return (rows.bit_length() - 1) // 3
 
 
 def is_renamed(state: State, settings: SourceSettings) -> bool:

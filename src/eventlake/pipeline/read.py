@@ -5,7 +5,6 @@ one of a table with few events. It spills these as raw lines, and gathering task
 the spilled lines of all reading tasks.
 """
 
-import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,18 +18,14 @@ from eventlake.archive import open_input
 from eventlake.kernels.lines import Damage, is_utf8, read_blocks
 from eventlake.kernels.route import LINE_BITS, Event, EventBuffer, RejectedLine, Router, Rules
 from eventlake.model.naming import Call
-from eventlake.pipeline.chunks import MAX_REJECTED, ChunkWriter, ReadJob, ReadResult, Spill
+from eventlake.pipeline.chunks import MAX_REJECTED, ChunkWriter, ReadJob
+from eventlake.pipeline.results import ReadResult, Spill
+from eventlake.pipeline.stage_paths import new_path
 from eventlake.stores import Range
 from eventlake.stores.ranges import batch_by_size
 
-PARSE_BYTES = 30 << 20
-"""Bytes of one table's events that are parsed at once."""
-HELD_BYTES = 256 << 20
-"""Bytes of events that a task holds before it parses those of the largest tables."""
 CHECK_EVERY_BYTES = 4 << 20
 """Bytes of lines after which a task checks how much it holds."""
-SPILL_BYTES = 640 << 10
-"""Bytes of one table's events up to which they are spilled instead of parsed."""
 
 
 def read_task(job: ReadJob, number: int) -> bytes:
@@ -43,6 +38,7 @@ class _ReadTask:
         skip = frozenset(job.settings.skip_events)
         rules = Rules(job.settings.naming, job.settings.table_prefix, skip, job.suppressed)
         self.job, self.number, self.unchecked_bytes = job, number, 0
+        self.tunables = job.tunables
         self.chunks = ChunkWriter(job, number)
         self.router = Router(rules, rejected=self.chunks.rejected)
 
@@ -50,7 +46,7 @@ class _ReadTask:
         for file in self.job.groups[self.number]:
             self._read_file(file)
         is_only_task = len(self.job.groups) == 1
-        self._flush_tables(0 if is_only_task else SPILL_BYTES)
+        self._flush_tables(0 if is_only_task else self.tunables.spill_bytes)
         self._spill_rest()
         result = self.chunks.finish()
         result.excluded = [
@@ -71,18 +67,19 @@ class _ReadTask:
             place += len(lines)
             self.unchecked_bytes += len(block)
             if len(self.chunks.rejected) > MAX_REJECTED:
-                self.chunks.write_quarantine(PARSE_BYTES)
+                self.chunks.write_quarantine(self.tunables.parse_bytes)
             if self.unchecked_bytes > CHECK_EVERY_BYTES:
                 self._flush_tables(self._flush_threshold())
                 self.unchecked_bytes = 0
 
     def _flush_threshold(self) -> int:
-        """The bytes of a table above which it is parsed now, so that the rest is `HELD_BYTES`.
+        """The bytes of a table above which it is parsed now, so that the rest is `held_bytes`.
 
         Small tables wait, so that they become fewer chunks.
         """
-        threshold, sizes = PARSE_BYTES, [buffer.bytes for buffer in self.router.buffers.values()]
-        while sum(size for size in sizes if size <= threshold) > HELD_BYTES:
+        sizes = [buffer.bytes for buffer in self.router.buffers.values()]
+        threshold = self.tunables.parse_bytes
+        while sum(size for size in sizes if size <= threshold) > self.tunables.held_bytes:
             threshold //= 2
         return threshold
 
@@ -90,7 +87,7 @@ class _ReadTask:
         """Make chunks of the tables with more than `above` bytes of events."""
         tables = self._tables_above(above)
         self.chunks.add((table, buffer.call, buffer.drain()) for table, buffer in tables)
-        self.chunks.write_quarantine(PARSE_BYTES)
+        self.chunks.write_quarantine(self.tunables.parse_bytes)
 
     def _tables_above(self, size: int) -> list[tuple[str, EventBuffer]]:
         tables = (
@@ -103,11 +100,11 @@ class _ReadTask:
         tables = self._tables_above(0)
         if not tables:
             return
-        name = f"{self.job.stage}/spill/{self.number:06d}-{uuid.uuid4().hex}"
-        with self.job.store.open_staged(name) as file:
+        path = new_path(f"{self.job.stage}/spill", f"{self.number:06d}")
+        with self.job.store.open_staged(path) as file:
             for table, buffer in tables:
                 data = msgspec.msgpack.encode(buffer.drain())
-                spill = Spill(table, buffer.call, name, file.tell(), len(data))
+                spill = Spill(table, buffer.call, path, file.tell(), len(data))
                 file.write(data)
                 self.chunks.result.spills.append(spill)
 
@@ -139,7 +136,7 @@ def gather_task(job: GatherJob, number: int) -> bytes:
     spills = job.tasks[number]
     ranges = [Range(spill.object, spill.offset, spill.size) for spill in spills]
     data = job.read.store.read_ranges(ranges)
-    for batch in batch_by_size(spills, PARSE_BYTES):
+    for batch in batch_by_size(spills, job.read.tunables.parse_bytes):
         chunks.add(list(_events_by_table(batch, data)))
     return msgspec.json.encode(chunks.finish())
 

@@ -1,4 +1,4 @@
-"""Run a sync on a cluster: submit its plan as a job, wait for it, read back the result.
+"""Run a sync elsewhere: submit its plan as a job, wait for it, read back the result.
 
 The stage belongs to the submitter until the job takes it over, and then to the job. The job's
 object in the stage says that the run is wanted: without it, a job neither begins nor commits.
@@ -7,122 +7,118 @@ object in the stage says that the run is wanted: without it, a job neither begin
 import json
 import os
 import socket
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
 from eventlake.errors import EventLakeError, Internal, InvalidSettings
-from eventlake.ledger import Lease, lease_path, read_lease
+from eventlake.ledger import Lease, Ledger, lease_path, read_lease
 from eventlake.model.commit import Commit
-from eventlake.model.job import Job, JobState, Phase, job_path, suppressed_path
-from eventlake.model.layout import report_path
+from eventlake.model.job import Job, JobState, Phase, Step
 from eventlake.model.report import FAILED, Line, Problems
 from eventlake.pipeline.finish import FinishResult, clean_up, finish_commit
 from eventlake.pipeline.sync import Run, fail_run
 from eventlake.ports import JobRunner
-from eventlake.stores import Store
-
-POLL_SECONDS = 5.0
-"""Seconds between two requests for the state of a job."""
 
 
 @dataclass(frozen=True)
 class SubmitterLease:
     """The submitter's lease of a stage, until the job replaces it with its own."""
 
-    store: Store
+    ledger: Ledger
     run_id: str
     lease: Lease
 
+    @property
+    def path(self) -> str:
+        return lease_path(self.ledger.layout, self.run_id)
+
     def write(self) -> None:
-        self.store.write(lease_path(self.run_id), self.lease.to_json())
+        self.ledger.store.write(self.path, self.lease.to_json())
 
     def renew(self) -> None:
         """Renew the lease, unless the job has taken the stage over or removed it."""
+        if not self.is_held:  # an update of an object on disk would recreate its folder
+            return
         mine = self.lease.to_json()
-        self.store.update(lease_path(self.run_id), lambda data: mine if data == mine else None)
+        self.ledger.store.update(self.path, lambda data: mine if data == mine else None)
 
     @property
     def is_held(self) -> bool:
         """Whether the job has not yet taken the stage over."""
-        return read_lease(self.store, self.run_id) == self.lease
+        return read_lease(self.ledger, self.run_id) == self.lease
 
 
-def submit_run(
-    run: Run, cluster: JobRunner, sleep: Callable[[float], None] = time.sleep
-) -> tuple[Commit, FinishResult]:
-    """Execute a run on a cluster and wait for it; returns and raises what `sync` would.
+def submit_run(run: Run, runner: JobRunner) -> tuple[Commit, FinishResult]:
+    """Execute a run with a runner and wait for it; returns and raises what `sync` would.
 
-    An error of the cluster while waiting leaves the job running. An interrupt cancels it.
+    An error of the runner while waiting leaves the job running. An interrupt cancels it.
     """
     own = Lease(folder=run.ledger.folder, host=socket.gethostname(), pid=os.getpid())
-    lease = SubmitterLease(run.lake.store, run.plan.run_id, own)
+    lease = SubmitterLease(run.ledger, run.plan.run_id, own)
     try:
         with run.time_step("submit"):
             lease.write()
             write_job(run)
             name = f"eventlake {run.plan.settings.source} {run.plan.run_id}"
-            handle = cluster.submit(name, job_path(run.plan.run_id))
+            handle = runner.submit(name, job_path(run))
     except BaseException as problem:
         fail_run(run, problem)
         raise
     try:
-        state = wait_for_job(run, cluster, handle, lease, sleep)
+        state = wait_for_job(run, runner, handle, lease)
     except EventLakeError as problem:
         raise type(problem)(f"{problem}; the job {handle} was not cancelled") from problem
     except BaseException as problem:
-        cancel_job(run, cluster, handle, lease, problem)
+        cancel_job(run, runner, handle, lease, problem)
         raise
-    return collect_result(run, cluster, handle, lease, state)
+    return collect_result(run, runner, handle, lease, state)
+
+
+def job_path(run: Run) -> str:
+    """The path of the run's job; deleting this object cancels the run."""
+    return f"{run.stage}/job.json"
 
 
 def write_job(run: Run) -> None:
     """Write the job and its list of suppressed users into the stage, the job last."""
-    run_id, suppressed = run.plan.run_id, ""
+    suppressed = ""
     if run.suppressed:
-        suppressed = suppressed_path(run_id)
+        suppressed = f"{run.stage}/suppressed.json"
         run.lake.store.write(suppressed, json.dumps(sorted(run.suppressed)).encode())
     job = Job(plan=run.plan, dead=run.dead, suppressed=suppressed)
-    run.lake.store.write(job_path(run_id), job.to_json())
+    run.lake.store.write(job_path(run), job.to_json())
 
 
-def wait_for_job(
-    run: Run,
-    cluster: JobRunner,
-    handle: str,
-    lease: SubmitterLease,
-    sleep: Callable[[float], None],
-) -> JobState:
+def wait_for_job(run: Run, runner: JobRunner, handle: str, lease: SubmitterLease) -> JobState:
     """Wait until a job has ended and return its final state.
 
     Renews the lease meanwhile, so that other runs do not treat the waiting run as dead.
     """
-    while not (state := cluster.state(handle)).is_over:
-        run.progress.step(state.phase, 0, 0, 0)
+    while not (state := runner.state(handle)).is_over:
+        run.progress.step(*(state.step or Step(state.phase)))
         lease.renew()
-        sleep(POLL_SECONDS)
+        run.lake.clock.sleep(runner.poll_seconds)
     return state
 
 
 def cancel_job(
-    run: Run, cluster: JobRunner, handle: str, lease: SubmitterLease, problem: BaseException
+    run: Run, runner: JobRunner, handle: str, lease: SubmitterLease, problem: BaseException
 ) -> None:
     """Delete the job's object and cancel the job; fail the run if the job has not begun.
 
-    A job that the cluster cannot cancel stops when it finds its object deleted.
+    A job that the runner cannot cancel stops when it finds its object deleted.
     """
     with suppress(EventLakeError):
-        run.lake.store.delete([job_path(run.plan.run_id)])
+        run.lake.store.delete([job_path(run)])
     with suppress(EventLakeError):
-        cluster.cancel(handle)
+        runner.cancel(handle)
     with suppress(EventLakeError):
         if lease.is_held:  # a job that has begun cleans up itself
             fail_run(run, problem)
 
 
 def collect_result(
-    run: Run, cluster: JobRunner, handle: str, lease: SubmitterLease, state: JobState
+    run: Run, runner: JobRunner, handle: str, lease: SubmitterLease, state: JobState
 ) -> tuple[Commit, FinishResult]:
     """Read the result of an ended job from ledger and report, whatever its final state.
 
@@ -131,26 +127,22 @@ def collect_result(
     sequence = run.ledger.find_sequence(run.plan.run_id, run.ledger.read_state())
     report = read_report(run)
     if sequence is None:
-        problem = job_error(report, cluster, handle, state)
+        problem = job_error(report, runner, handle, state)
         if lease.is_held:
             fail_run(run, problem)
         raise problem
     commit = run.ledger.read_commit(sequence)
     if report is not None:
-        return commit, FinishResult(_read_problems(report), _report_path(run))
+        return commit, FinishResult(_read_problems(report), run.report)
     finished = finish_commit(run.lake, sequence, commit, run.progress)
     clean_up(run.lake, sequence, commit, finished, run.progress)
     return commit, finished
 
 
-def _report_path(run: Run) -> str:
-    return report_path(run.plan.settings.folder, run.plan.run_id)
-
-
 def read_report(run: Run) -> list[Line] | None:
     """Read the lines of the run's report; None if there is none."""
     try:
-        text = run.lake.store.read(_report_path(run)).decode()
+        text = run.lake.store.read(run.report).decode()
     except InvalidSettings:
         return None
     return [json.loads(line) for line in text.splitlines()]
@@ -162,18 +154,17 @@ def _read_problems(report: list[Line]) -> Problems:
 
 
 def job_error(
-    report: list[Line] | None, cluster: JobRunner, handle: str, state: JobState
+    report: list[Line] | None, runner: JobRunner, handle: str, state: JobState
 ) -> EventLakeError:
     """The error of a job that committed nothing: that of its report, or its final state."""
     if report and report[0]["status"] == FAILED:
         error, message = _error_class(report[0]["error_code"]), str(report[0]["error"])
         if error is not Internal:
             return error(message)
-        return Internal(f"{message}; the log of {handle} is {cluster.log(handle)}")
+        return Internal(f"{message}; the log of {handle} is {runner.log(handle)}")
     ended = "ended" if state.phase is Phase.ENDED else f"failed ({state.reason})"
     return Internal(
-        f"the job {ended} without a commit or a report; the log of {handle} is "
-        f"{cluster.log(handle)}"
+        f"the job {ended} without a commit or a report; the log of {handle} is {runner.log(handle)}"
     )
 
 

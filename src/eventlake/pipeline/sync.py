@@ -1,17 +1,16 @@
 """A run's sync, from plan to report."""
 
-import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, pairwise
-from time import perf_counter
 
 import msgspec
 
 from eventlake.archive import InputStores
 from eventlake.errors import (
+    Cancelled,
     Conflict,
     EventLakeError,
     InsufficientPermissions,
@@ -21,30 +20,32 @@ from eventlake.errors import (
 from eventlake.kernels.dedupe import DAY_MICROS
 from eventlake.lake import Lake
 from eventlake.ledger import Ledger, Stage, remove_stage
-from eventlake.model import layout
 from eventlake.model.commit import Commit, IdMerge, Plan
 from eventlake.model.naming import Call
-from eventlake.model.report import failure_lines, to_lines
-from eventlake.model.schema import new_table
-from eventlake.pipeline.build_commit import (
-    RunResults,
-    build_commit,
-    check_counts,
-    count_landed_rows,
-    group_chunks_by_table,
-)
-from eventlake.pipeline.chunks import ReadJob, ReadResult, read_more_observations
+from eventlake.model.report import failure_lines, stamp, to_lines
+from eventlake.model.schema import SchemaChange, new_table
+from eventlake.model.tunables import Tunables
+from eventlake.pipeline.build_commit import RunResults, build_commit, check_counts
+from eventlake.pipeline.chunks import ReadJob
 from eventlake.pipeline.commit import append_commit
-from eventlake.pipeline.dedupe import DedupeJob, DedupeResult, dedupe_task, mark_duplicates
-from eventlake.pipeline.evolve import SchemaChange, evolve, refine
+from eventlake.pipeline.dedupe import DedupeJob, dedupe_task
+from eventlake.pipeline.evolve import evolve, refine
 from eventlake.pipeline.finish import FinishResult, clean_up, finish_commit
 from eventlake.pipeline.merge_ids import merge_ids
+from eventlake.pipeline.observations import read_more_observations
 from eventlake.pipeline.read import GatherJob, gather_task, plan_gather, read_task
-from eventlake.pipeline.tasks import Watch, Work, run_tasks
-from eventlake.pipeline.write import WriteJob, WriteResult, plan_tasks, plan_units, write_task
+from eventlake.pipeline.results import (
+    ChunksByTable,
+    DedupeResult,
+    ReadResult,
+    WriteResult,
+    group_chunks,
+)
+from eventlake.pipeline.stage_paths import count_rows
+from eventlake.pipeline.tasks import Packed, Watch, Work, run_tasks
+from eventlake.pipeline.write import WriteJob, plan_tasks, plan_units, write_task
 from eventlake.ports import Progress, SparkProvider
 from eventlake.reports import write_report
-from eventlake.stores import Object
 
 EVENT_BYTES = 130
 """Estimated size of an event in a gzip file, used to choose the number of tasks."""
@@ -75,13 +76,19 @@ class Run:
     """Runs that died without a commit; this run's commit abandons them."""
     stores: InputStores = field(default_factory=dict)
     """The stores of the plan's inputs, by address prefix."""
+    tunables: Tunables = field(default_factory=Tunables)
     timings: dict[str, float] = field(default_factory=dict)
     is_committing: bool = False
     """Whether the commit may have been sent to the ledger."""
 
     @property
     def stage(self) -> str:
-        return layout.stage_path(self.plan.run_id)
+        return self.lake.layout.stage_path(self.plan.run_id)
+
+    @property
+    def report(self) -> str:
+        """The path of the run's report."""
+        return self.lake.layout.report_path(self.plan.settings.folder, self.plan.run_id)
 
     @property
     def buckets(self) -> int:
@@ -93,7 +100,8 @@ class Run:
 
         def report_rows() -> None:
             with suppress(EventLakeError):  # the tasks fail with the same error and report it
-                rows = _count_staged_rows(self.lake.store.objects(f"{self.stage}/{name}"))
+                objects = self.lake.store.objects(f"{self.stage}/{name}")
+                rows = count_rows(one.path for one in objects)
                 self.progress.step(name, min(rows, total), total, rows)
 
         # Each call lists the stage, which takes longer in a bucket.
@@ -103,17 +111,17 @@ class Run:
     @contextmanager
     def time_step(self, step: str) -> Iterator[None]:
         """Announce a step to `progress` and add its duration to `timings`."""
-        began = perf_counter()
+        began = self.lake.clock.monotonic()
         self.progress.step(step, 0, 0, 0)
         yield
-        self.timings[step] = perf_counter() - began
+        self.timings[step] = self.lake.clock.monotonic() - began
 
 
 def sync(run: Run) -> tuple[Commit, FinishResult]:
     """Land all of the plan's inputs with one commit, or raise and land nothing."""
     with ExitStack() as stack:
         try:
-            stack.enter_context(Stage(run.lake.store, run.ledger.folder, run.plan.run_id))
+            stack.enter_context(Stage(run.ledger, run.plan.run_id))
             sequence, commit = commit_run(run, prepare_commit(run))
         except BaseException as problem:
             fail_run(run, problem)
@@ -128,10 +136,12 @@ def prepare_commit(run: Run) -> Commit:
     read_results = read(run)
     dedupe_results = dedupe(run, read_results)
     merges = merge_index(run)
-    changes = evolve_tables(run, read_results)
-    write_results = write(run, read_results, changes)
-    results = RunResults(read_results, dedupe_results, changes, write_results, merges)
-    return build_commit(run.plan, results, run.dead)
+    chunks = group_chunks(read_results, dedupe_results)
+    changes = evolve_tables(run, chunks, read_results)
+    quarantine = tuple(part for result in read_results for part in result.quarantine)
+    write_results = write(run, chunks, changes, quarantine)
+    results = RunResults(read_results, dedupe_results, chunks, changes, write_results, merges)
+    return build_commit(run.lake.layout, run.plan, results, run.dead)
 
 
 def commit_run(run: Run, commit: Commit) -> tuple[int, Commit]:
@@ -150,12 +160,16 @@ def fail_run(run: Run, problem: BaseException) -> None:
         # A commit without an answer may still be applied, and would need the stage. The next run
         # takes its sequence with a commit of its own and then removes the stage.
         if not run.is_committing or isinstance(problem, COMMIT_REFUSALS):
-            remove_stage(run.lake.store, run.plan.run_id)
-        code = problem.code if isinstance(problem, EventLakeError) else Internal.code
+            remove_stage(run.ledger, run.plan.run_id)
+        code = Internal.code
+        if isinstance(problem, EventLakeError | Cancelled):
+            code = problem.code
         reason = str(problem) or type(problem).__name__
-        lines = failure_lines(run.plan.run_id, run.plan.settings, reason, code, run.lake.facts)
-        folder = run.plan.settings.folder
-        write_report(run.lake.store, folder, run.plan.run_id, to_lines(lines))
+        finished = stamp(run.lake.clock.now())
+        lines = failure_lines(
+            run.plan.run_id, run.plan.settings, reason, code, finished, run.lake.facts
+        )
+        write_report(run.lake.store, run.lake.layout, run.report, to_lines(lines))
 
 
 def read(run: Run) -> list[ReadResult]:
@@ -173,6 +187,7 @@ def read(run: Run) -> list[ReadResult]:
         groups=group_files([one.size for one in plan.inputs], run.runner.parallelism),
         buckets=run.buckets,
         compression=None if _fits_page_cache(run) else "lz4",
+        tunables=run.tunables.read,
     )
     with run.time_step("read"):
         answers = run.run_tasks("read", len(job.groups), partial(read_task, job), 0)
@@ -210,10 +225,7 @@ def count_id_buckets(plan: Plan, parallelism: int) -> int:
 
 
 def dedupe(run: Run, read_results: list[ReadResult]) -> list[DedupeResult]:
-    """Find duplicates and set `duplicate_rows` of the chunks in `read_results`, in place.
-
-    The message ids of the other rows are written into the stage.
-    """
+    """Find the duplicate rows of the chunks; write the message ids of the others into the stage."""
     parts = tuple((task, part) for task, result in enumerate(read_results) for part in result.ids)
     job = DedupeJob(
         store=run.lake.store,
@@ -225,24 +237,22 @@ def dedupe(run: Run, read_results: list[ReadResult]) -> list[DedupeResult]:
     )
     with run.time_step("dedupe"):
         answers = run.run_tasks("dedupe", run.buckets if parts else 0, partial(dedupe_task, job), 0)
-        results = [msgspec.json.decode(answer, type=DedupeResult) for answer in answers]
-        mark_duplicates([result.chunks for result in read_results], results)
-        return results
+        return [msgspec.json.decode(answer, type=DedupeResult) for answer in answers]
 
 
 def merge_index(run: Run) -> tuple[IdMerge, ...]:
     """Merge the small files of the id index that the plan names, into the stage."""
-    plan = run.plan
-    folder = plan.settings.folder
-    return merge_ids(run.lake.store, run.stage, folder, plan.run_id, plan.merges)
+    return merge_ids(run.ledger, run.stage, run.plan.run_id, run.plan.merges)
 
 
-def evolve_tables(run: Run, read_results: list[ReadResult]) -> dict[str, SchemaChange]:
+def evolve_tables(
+    run: Run, chunks: ChunksByTable, read_results: list[ReadResult]
+) -> dict[str, SchemaChange]:
     """The schema change of every table that has chunks, by table."""
     with run.time_step("evolve"):
         return {
-            table: _evolve_table(run, read_results, table, chunks[0].call)
-            for table, chunks in group_chunks_by_table(read_results).items()
+            table: _evolve_table(run, read_results, table, of_table[0].call)
+            for table, of_table in chunks.items()
         }
 
 
@@ -258,25 +268,25 @@ def _evolve_table(run: Run, read_results: list[ReadResult], table: str, call: Ca
 
 
 def write(
-    run: Run, read_results: list[ReadResult], changes: dict[str, SchemaChange]
+    run: Run,
+    chunks: ChunksByTable,
+    changes: dict[str, SchemaChange],
+    quarantine: tuple[str, ...],
 ) -> list[WriteResult]:
-    """Write chunks to Parquet files in the stage, all tables in one Spark job."""
-    by = run.plan.settings.date_partition
-    units = [
+    """Write chunks to Parquet files in the stage, all tables in one Spark job.
+
+    One more task merges the parts of the quarantine.
+    """
+    by, tunables = run.plan.settings.date_partition, run.tunables.write
+    units = (
         unit
-        for table, chunks in group_chunks_by_table(read_results).items()
-        for unit in plan_units(changes[table], chunks, by)
-    ]
-    parts = tuple(part for result in read_results for part in result.quarantine)
-    tasks = plan_tasks(units, run.runner.parallelism)
-    job = WriteJob(run.lake.store, run.stage, by, tuple(map(pickle.dumps, tasks)), parts)
-    rows = sum(count_landed_rows(chunk) for result in read_results for chunk in result.chunks)
+        for table, of_table in chunks.items()
+        for unit in plan_units(changes[table], of_table, by, tunables.unit_bytes)
+    )
+    tasks = tuple(Packed.pack(task) for task in plan_tasks(units, run.runner.parallelism))
+    job = WriteJob(run.lake.store, run.stage, by, tasks, quarantine, tunables)
+    count = len(tasks) + bool(quarantine)
+    rows = sum(chunk.landed_rows for of_table in chunks.values() for chunk in of_table)
     with run.time_step("write"):
-        answers = run.run_tasks("write", len(tasks) + bool(parts), partial(write_task, job), rows)
+        answers = run.run_tasks("write", count, partial(write_task, job), rows)
         return [msgspec.json.decode(answer, type=WriteResult) for answer in answers]
-
-
-def _count_staged_rows(objects: Iterable[Object]) -> int:
-    """Sum the row counts with which the names of staged files end."""
-    names = (one.path.rpartition(".")[0] for one in objects)
-    return sum(int(name.rpartition("-")[2]) for name in names)

@@ -7,11 +7,13 @@ task to task through the stage, never through the JVM.
 import ctypes
 import gc
 import json
+import pickle
 import re
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import pyarrow as pa
 
@@ -24,10 +26,29 @@ class Spark(Protocol):
 
     def range(self, start: int, end: int, step: int, partitions: int) -> Any: ...
 
+    def stop(self) -> None: ...
+
 
 Work = Callable[[int], bytes]
 
 OK_PREFIX, ERROR_PREFIX = b"+", b"-"
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Packed(Generic[T]):
+    """The input of one task, pickled: every task gets the inputs of all, and unpacks its own."""
+
+    data: bytes
+
+    @classmethod
+    def pack(cls, value: T) -> "Packed[T]":
+        return cls(pickle.dumps(value))
+
+    def unpack(self) -> T:
+        return cast("T", pickle.loads(self.data))  # noqa: S301 - from our own driver
 
 
 class Watch(NamedTuple):
@@ -40,7 +61,8 @@ class Watch(NamedTuple):
 def run_tasks(spark: Spark, count: int, work: Work, watch: Watch) -> list[bytes]:
     """Run `work` for the numbers below `count` and return the results in order.
 
-    Raises the `EventLakeError` of a failed task, or `Internal` for any other failure.
+    Raises the `EventLakeError` of a failed task, or `Internal` for any other failure. An
+    interrupt stops Spark.
     """
 
     def body(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -55,8 +77,13 @@ def run_tasks(spark: Spark, count: int, work: Work, watch: Watch) -> list[bytes]
         frame = spark.range(0, count, 1, count).mapInArrow(body, "task long, result binary")
         with ThreadPoolExecutor(1) as background:
             running = background.submit(frame.collect)
-            while not wait([running], timeout=watch.seconds).done:
-                watch.callback()
+            try:
+                while not wait([running], timeout=watch.seconds).done:
+                    watch.callback()
+            except BaseException:
+                # Otherwise tasks would go on to write into the stage after its removal.
+                spark.stop()
+                raise
         results = [bytes(result) for _, result in sorted(running.result())]
     except EventLakeError:
         raise

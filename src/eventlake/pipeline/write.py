@@ -1,7 +1,5 @@
 """Write: turn chunks into Parquet files in the stage, all tables in one Spark job."""
 
-import pickle
-import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,25 +12,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventlake.kernels.chunk import RECEIVED_AT, received_times
+from eventlake.kernels.chunk import RECEIVED_AT
+from eventlake.kernels.chunk_format import decode_batch, received_times
 from eventlake.kernels.land import LandedRows, MaskedChunk, land_chunks, split_chunks
 from eventlake.kernels.stats import file_stats, format_bound
 from eventlake.kernels.times import as_micros
 from eventlake.model.commit import ColumnStats
 from eventlake.model.layout import DatePartition
-from eventlake.model.schema import TableSchema
-from eventlake.pipeline.chunks import QUARANTINE_SCHEMA, ChunkMeta
-from eventlake.pipeline.evolve import SchemaChange
+from eventlake.model.schema import SchemaChange, TableSchema
+from eventlake.model.tunables import WriteTunables
+from eventlake.pipeline.quarantine import merge_quarantine_parts
+from eventlake.pipeline.results import ChunkMeta, WriteResult, WrittenFile
+from eventlake.pipeline.stage_paths import new_path, new_path_with_rows
+from eventlake.pipeline.tasks import Packed
 from eventlake.stores import Store
 from eventlake.stores.ranges import batch_by_size
 
-UNIT_BYTES = 200 << 20
-"""Bytes of chunks per file; the Parquet file is about as large."""
-SLICE_BYTES = 64 << 20
-"""Bytes of chunks in memory that are cast and sorted at once."""
 SLICE_CELLS = 24 << 20
 """Cells (rows times columns) that are cast and sorted at once: empty ones take memory too."""
-MAX_TASK_BYTES = 2 * UNIT_BYTES
+MAX_TASK_BYTES = 400 << 20
 """Bytes that a task writes at most: a lost task is repeated as a whole."""
 MIN_TASK_SHARE = 12
 """A task has at least a twelfth of a core's work: smaller ones cost more than they gain."""
@@ -40,14 +38,8 @@ UNIT_OVERHEAD_BYTES = 1 << 20
 """Fixed cost of a unit, in bytes of a large table that take as long."""
 CELL_BYTES = 8
 """Memory of an empty cell."""
-LAND_BYTES = 32 << 20
-"""Bytes of rows that are landed before any is written: casting many small tables in a row, then
-writing them, is faster than alternating."""
 MAX_UPLOADS = 8
 """Files that are uploaded or fsynced at a time."""
-SMALL_FILE_ROWS = 500
-"""Rows below which a file gets no dictionaries, and statistics of `received_at` only: statistics of
-all columns would be a seventh of such a file."""
 
 
 @dataclass(frozen=True)
@@ -81,45 +73,28 @@ class WriteJob:
     store: Store
     stage: str
     date_partition: DatePartition
-    tasks: tuple[bytes, ...]
-    """The pickled units of each task, so that a task unpickles only its own."""
+    tasks: tuple[Packed[tuple[WriteUnit, ...]], ...]
     quarantine: tuple[str, ...]
     """The parts of the quarantine; one extra task merges them."""
-
-
-class WrittenFile(msgspec.Struct):
-    """A Parquet file in the stage."""
-
-    table: str
-    start: int
-    """Start of its partition, in microseconds."""
-    path: str
-    rows: int
-    bytes: int
-    stats: dict[str, ColumnStats] = {}
-
-
-class WriteResult(msgspec.Struct):
-    """The files that one task wrote, and the number of rescued values by table."""
-
-    files: list[WrittenFile] = []
-    rescued: dict[str, int] = {}
-    quarantine: str = ""
+    tunables: WriteTunables
 
 
 def plan_units(
-    change: SchemaChange, chunks: list[ChunkMeta], by: DatePartition
+    change: SchemaChange, chunks: Iterable[ChunkMeta], by: DatePartition, unit_bytes: int
 ) -> Iterator[WriteUnit]:
-    """Cut a table into units: one for a small table, else by partition, then by size."""
+    """Cut a table into units: one for a small table, else by partition, then by size.
+
+    A unit has about `unit_bytes` of chunks at most.
+    """
     chunks = sorted(chunks, key=lambda chunk: (chunk.first, chunk.object, chunk.offset))
     cuts = _partition_bounds(chunks, by)
     since = cuts[0]
     while since < cuts[-1]:
-        until = _furthest_cut_that_fits(change, chunks, since, [cut for cut in cuts if cut > since])
-        unit = WriteUnit(change, since, until, _chunks_between(chunks, since, until))
+        unit = _largest_unit(change, chunks, [cut for cut in cuts if cut >= since], unit_bytes)
         if unit.chunks:
-            yield from _split_by_size(unit) if until - since <= by.span else [unit]
-        since = until
+            is_one_partition = unit.until - since <= by.span
+            yield from _split_by_size(unit, unit_bytes) if is_one_partition else [unit]
+        since = unit.until
 
 
 def _partition_bounds(chunks: list[ChunkMeta], by: DatePartition) -> list[int]:
@@ -129,24 +104,25 @@ def _partition_bounds(chunks: list[ChunkMeta], by: DatePartition) -> list[int]:
     return sorted(starts | {start + by.span for start in starts})
 
 
-def _furthest_cut_that_fits(
-    change: SchemaChange, chunks: list[ChunkMeta], since: int, cuts: list[int]
-) -> int:
-    """The last of the cuts up to which the rows from `since` fit a unit, or the first cut."""
-    for until in reversed(cuts):
+def _largest_unit(
+    change: SchemaChange, chunks: list[ChunkMeta], cuts: list[int], unit_bytes: int
+) -> WriteUnit:
+    """The unit from the first cut to the last one up to which it fits, or else to the second."""
+    since, *later = cuts
+    for until in reversed(later):
         unit = WriteUnit(change, since, until, _chunks_between(chunks, since, until))
-        if unit.bytes <= UNIT_BYTES:
-            return until
-    return cuts[0]
+        if unit.bytes <= unit_bytes:
+            break
+    return unit
 
 
 def _chunks_between(chunks: Iterable[ChunkMeta], since: int, until: int) -> tuple[ChunkMeta, ...]:
     return tuple(chunk for chunk in chunks if chunk.first < until and chunk.last >= since)
 
 
-def _split_by_size(unit: WriteUnit) -> Iterator[WriteUnit]:
-    """Split a unit of one partition into units of about `UNIT_BYTES`, by chunks."""
-    parts = max(1, round(unit.bytes / UNIT_BYTES))
+def _split_by_size(unit: WriteUnit, unit_bytes: int) -> Iterator[WriteUnit]:
+    """Split a unit of one partition into units of about `unit_bytes`, by chunks."""
+    parts = max(1, round(unit.bytes / unit_bytes))
     for part in range(min(parts, len(unit.chunks))):
         yield WriteUnit(unit.change, unit.since, unit.until, unit.chunks[part::parts])
 
@@ -175,14 +151,16 @@ def plan_tasks(units: Iterable[WriteUnit], parallelism: int) -> tuple[tuple[Writ
 def write_task(job: WriteJob, number: int) -> bytes:
     """Write the units of one task, or merge the quarantine; returns a `WriteResult` as JSON."""
     if number == len(job.tasks):
-        return msgspec.json.encode(WriteResult(quarantine=_merge_quarantine(job)))
-    result = WriteResult()
-    units: tuple[WriteUnit, ...] = pickle.loads(job.tasks[number])  # noqa: S301 - from our own driver
-    slices = [one for unit in units for one in _split_into_slices(unit)]
+        path = new_path(f"{job.stage}/quarantine", "merged", ".parquet")
+        merge_quarantine_parts(job.store, path, job.quarantine)
+        return msgspec.json.encode(WriteResult(quarantine=path))
+    result, tunables = WriteResult(), job.tunables
+    units = job.tasks[number].unpack()
+    slices = [one for unit in units for one in _split_into_slices(unit, tunables.slice_bytes)]
     data = job.store.read_ranges([chunk.range for one in slices for chunk in one.chunks])
     with ThreadPoolExecutor(MAX_UPLOADS) as pool:
         files = _FileWriter(job, UploadQueue(job.store, pool))
-        for batch in batch_by_size(slices, LAND_BYTES):
+        for batch in batch_by_size(slices, tunables.land_bytes):
             landed = ((one.unit, rows) for one in batch for rows in _land_slice(one, data))
             # One large slice is written while it is landed; many small ones after it.
             for unit, rows in landed if len(batch) == 1 else list(landed):
@@ -232,11 +210,11 @@ class Slice(NamedTuple):
         return sum(chunk.memory for chunk in self.chunks) + CELL_BYTES * cells
 
 
-def _split_into_slices(unit: WriteUnit) -> Iterator[Slice]:
-    """Split a unit by time so that each slice is within `SLICE_BYTES` and `SLICE_CELLS`."""
+def _split_into_slices(unit: WriteUnit, slice_bytes: int) -> Iterator[Slice]:
+    """Split a unit by time so that each slice is within `slice_bytes` and `SLICE_CELLS`."""
     cells = sum(chunk.rows for chunk in unit.chunks) * len(unit.schema.columns)
     size = sum(chunk.memory for chunk in unit.chunks)
-    pieces = max(1, -(-size // SLICE_BYTES), -(-cells // SLICE_CELLS))
+    pieces = max(1, -(-size // slice_bytes), -(-cells // SLICE_CELLS))
     since = max(unit.since, min(chunk.first for chunk in unit.chunks))
     until = min(unit.until, max(chunk.last for chunk in unit.chunks) + 1)
     ends = [since + (until - since) * piece // pieces for piece in range(pieces + 1)]
@@ -252,7 +230,7 @@ def _land_slice(one: Slice, data: Iterator[pa.Buffer]) -> Iterator[LandedRows]:
 
 def _decode_chunk(chunk: ChunkMeta, in_slice: Slice, data: pa.Buffer) -> MaskedChunk | None:
     """Decode a chunk and select its rows in the slice that are not duplicates; None if none are."""
-    batch = pa.ipc.open_stream(data).read_next_batch()
+    batch = decode_batch(data)
     received = received_times(batch)
     keep = (received >= in_slice.since) & (received < in_slice.until)
     keep[np.frombuffer(chunk.duplicate_rows, "<i4")] = False
@@ -293,13 +271,13 @@ class _FileWriter:
         if self._writer is None or start != self._start or rows.schema != self._writer.schema:
             self._close()
             self._start, self._sink = start, pa.BufferOutputStream()
-            is_small = self._is_small = len(rows) < SMALL_FILE_ROWS
+            is_small = self._is_small = len(rows) < self._job.tunables.small_file_rows
             self._first_received = rows[RECEIVED_AT][0]
             self._writer = pq.ParquetWriter(
                 self._sink,
                 rows.schema,
                 compression="zstd",
-                use_dictionary=_dictionary_columns(rows),
+                use_dictionary=False if is_small else _dictionary_columns(rows),
                 write_statistics=[RECEIVED_AT] if is_small else True,
                 store_schema=False,  # the Parquet schema is enough
             )
@@ -319,26 +297,12 @@ class _FileWriter:
         else:
             stats = file_stats(self._writer.writer.metadata)
         data, table = self._sink.getvalue(), self._unit.schema.name
-        path = f"{self._job.stage}/write/{table}-{uuid.uuid4().hex}-{self._rows}.parquet"
+        path = new_path_with_rows(f"{self._job.stage}/write", table, self._rows, ".parquet")
         self._queue.put(path, data)
         self._files.append(WrittenFile(table, self._start, path, self._rows, data.size, stats))
         self._writer, self._rows = None, 0
 
 
-def _dictionary_columns(rows: pa.Table) -> list[str] | bool:
-    """Columns to dictionary-encode: strings except the message id, and none in a small file."""
-    if len(rows) < SMALL_FILE_ROWS:
-        return False
+def _dictionary_columns(rows: pa.Table) -> list[str]:
+    """Columns to dictionary-encode: all strings except the message id."""
     return [field.name for field in rows.schema if pa.types.is_string(field.type)][1:]
-
-
-def _merge_quarantine(job: WriteJob) -> str:
-    """Merge the parts of the quarantine into one file, one part in memory at a time."""
-    path = f"{job.stage}/quarantine/{uuid.uuid4().hex}.parquet"
-    sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, QUARANTINE_SCHEMA, compression="zstd") as writer:
-        for part in job.quarantine:
-            writer.write_table(pq.read_table(job.store.open(part)))
-    job.store.write(path, sink.getvalue())
-    job.store.fsync(path)
-    return path

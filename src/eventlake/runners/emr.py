@@ -6,15 +6,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from eventlake.aws import Access, aws_errors, error_code
+from eventlake.aws import Access, ClientError, aws_errors, error_code
 from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.model.job import JobState, Phase
-from eventlake.model.lake import RELEASE, AwsSettings
-from eventlake.runners.entrypoint import platform_tag
-from eventlake.runners.package import Code
-from eventlake.runners.spark_submit import conf_arguments, job_arguments, spark_conf
+from eventlake.runners.spark_submit import POLL_SECONDS, JobProgram, conf_arguments
 from eventlake.stores import Store
 
 DRIVER_ENV = "spark.yarn.appMasterEnv."
@@ -27,27 +22,19 @@ PHASES: Mapping[str, Phase] = {
 }
 """A step in any other state has failed or was cancelled."""
 ADD_STEPS = "AddJobFlowSteps"
-PYTHONS: Mapping[str, tuple[str, ...]] = {
-    "emr-7.": ("3.11",),
-    "emr-spark-8.0.": ("3.11", "3.12", "3.13"),
-    "emr-spark-8.1.": ("3.11", "3.13"),
-}
-"""The Pythons that EventLake can run on, by the beginning of the release label."""
 INVALID_REQUEST = frozenset(("InvalidRequestException", "ValidationException"))
 
 
 @dataclass(frozen=True)
 class EmrRunner:
-    """Submits jobs as steps of the cluster in `settings`."""
+    """Submits jobs as steps of a cluster."""
 
-    settings: AwsSettings
+    id: str
     access: Access
     store: Store
-    code: Code
-
-    @property
-    def id(self) -> str:
-        return self.settings.emr_cluster_id
+    program: JobProgram
+    poll_seconds = POLL_SECONDS
+    reads_local_files = False
 
     def submit(self, name: str, job: str) -> str:
         step = {
@@ -60,15 +47,15 @@ class EmrRunner:
         return str(result["StepIds"][0])
 
     def _command(self, job: str) -> list[str]:
-        conf = spark_conf(self.code, self.settings.emr_python, DRIVER_ENV)
+        conf = self.program.conf(DRIVER_ENV)
         # A second attempt would find the stage of the first.
         conf["spark.yarn.maxAppAttempts"] = "1"
         return [
             *("spark-submit", "--deploy-mode", "cluster", "--name", "eventlake"),
-            *("--archives", self.code.archives),
+            *("--archives", self.program.code.archives),
             *conf_arguments(conf),
-            self.code.entrypoint,
-            *job_arguments(self.code, self.settings, job),
+            self.program.code.entrypoint,
+            *self.program.arguments(job),
         ]
 
     def state(self, handle: str) -> JobState:
@@ -131,9 +118,10 @@ def describe_cluster(access: Access, cluster_id: str) -> Any:
         return access.client("emr").describe_cluster(ClusterId=cluster_id)["Cluster"]
 
 
-def check_cluster(access: Access, settings: AwsSettings) -> None:
-    """Raise InvalidSettings if the cluster does not exist, is terminated or cannot run jobs."""
-    cluster_id = settings.emr_cluster_id
+def check_cluster(access: Access, cluster_id: str, check_label: Callable[[str], None]) -> None:
+    """Raise InvalidSettings if a cluster does not exist or is terminated, or what `check_label`
+    raises for its release label.
+    """
     cluster = describe_cluster(access, cluster_id)
     status = cluster["Status"]
     if status["State"] in TERMINATED:
@@ -143,39 +131,20 @@ def check_cluster(access: Access, settings: AwsSettings) -> None:
             f"{f' ({reason})' if reason else ''}: set a running one, or "
             "remove the setting to run here"
         )
-    label = str(cluster.get("ReleaseLabel") or "")
-    check_release(label, settings.emr_python, f"emr_cluster_id is {cluster_id!r}: its release")
+    check_label(str(cluster.get("ReleaseLabel") or ""))
 
 
-def check_release(label: str, python: str, subject: str) -> None:
-    """Raise InvalidSettings if a release cannot run jobs packed by this Python.
-
-    Messages begin with `subject`. Releases that are not in PYTHONS are left to entrypoint.py.
-    """
-    if not re.match(RELEASE, label):
-        raise InvalidSettings(
-            f"{subject} is {label!r}, and EventLake needs emr-7.1.0 or later: Spark 3.5 or 4, and "
-            "Python 3.11"
-        )
-    version = platform_tag().partition("-")[0]
-    known = next((found for start, found in PYTHONS.items() if label.startswith(start)), ())
-    if known and version not in known and not python:
-        raise InvalidSettings(
-            f"{subject} {label} has Python {' and '.join(known)}, and this is Python {version}: "
-            f"run EventLake with Python {known[0]}, or install Python {version} on the cluster "
-            "and set emr_python"
-        )
-
-
-def try_cluster(access: Access, settings: AwsSettings) -> Iterator[tuple[str, Callable[[], str]]]:
+def try_cluster(
+    access: Access, cluster_id: str, check_label: Callable[[str], None]
+) -> Iterator[tuple[str, Callable[[], str]]]:
     """Yield the name of each EMR call of a run, and a function that tries it with an empty step.
 
     The functions return a text to show, and each needs the one before.
     """
-    emr, steps, cluster_id = access.client("emr"), list[str](), settings.emr_cluster_id
+    emr, steps = access.client("emr"), list[str]()
 
     def describe() -> str:
-        check_cluster(access, settings)
+        check_cluster(access, cluster_id, check_label)
         return f"{cluster_id} accepts steps"
 
     def submit() -> str:
@@ -208,23 +177,29 @@ IDLE_SECONDS = 900
 """A cluster terminates itself after this time, in case the process that created it is killed."""
 TAGS = {"for-use-with-amazon-emr-managed-policies": "true"}
 OWNER_TAG = "eventlake-workspace"
-TEMPORARY_SETTINGS = ("emr_service_role", "emr_instance_profile", "emr_subnet_id")
 
 
-def check_temporary(settings: AwsSettings) -> None:
-    """Raise InvalidSettings if a setting of temporary clusters is missing or does not fit."""
-    missing = [name for name in TEMPORARY_SETTINGS if not getattr(settings, name)]
-    if missing:
-        raise InvalidSettings(f"a temporary cluster needs the settings {', '.join(missing)}")
-    check_release(settings.emr_release_label, settings.emr_python, "emr_release_label")
+@dataclass(frozen=True, kw_only=True)
+class ClusterSpec:
+    """A cluster to create for one run."""
+
+    release_label: str
+    instance_type: str
+    max_instances: int
+    service_role: str
+    instance_profile: str
+    subnet_id: str
+    security_configuration: str = ""
+    log_uri: str
+    workspace: str = ""
 
 
 @contextmanager
-def temporary_cluster(settings: AwsSettings, access: Access) -> Iterator[str]:
+def temporary_cluster(spec: ClusterSpec, access: Access) -> Iterator[str]:
     """Create a cluster, yield its id, and terminate it in any case."""
     emr = access.client("emr")
     with aws_errors("create an EMR cluster", "elasticmapreduce:RunJobFlow and iam:PassRole"):
-        cluster_id = str(emr.run_job_flow(**_request(settings))["JobFlowId"])
+        cluster_id = str(emr.run_job_flow(**_request(spec))["JobFlowId"])
     try:
         yield cluster_id
     finally:
@@ -232,19 +207,19 @@ def temporary_cluster(settings: AwsSettings, access: Access) -> Iterator[str]:
             emr.terminate_job_flows(JobFlowIds=[cluster_id])
 
 
-def _request(settings: AwsSettings) -> dict[str, Any]:
-    tags = TAGS | ({OWNER_TAG: settings.workspace_id} if settings.workspace_id else {})
-    security = settings.emr_security_configuration
+def _request(spec: ClusterSpec) -> dict[str, Any]:
+    tags = TAGS | ({OWNER_TAG: spec.workspace} if spec.workspace else {})
+    security = spec.security_configuration
     return {
         "Name": "eventlake",
-        "ReleaseLabel": settings.emr_release_label,
+        "ReleaseLabel": spec.release_label,
         "Applications": [{"Name": "Spark"}],
-        "LogUri": f"s3://{settings.s3_bucket}/logs/",
-        "ServiceRole": settings.emr_service_role,
-        "JobFlowRole": settings.emr_instance_profile,
+        "LogUri": spec.log_uri,
+        "ServiceRole": spec.service_role,
+        "JobFlowRole": spec.instance_profile,
         "Instances": {
-            "Ec2SubnetId": settings.emr_subnet_id,
-            "InstanceGroups": [_group(settings, "MASTER"), _group(settings, "CORE")],
+            "Ec2SubnetId": spec.subnet_id,
+            "InstanceGroups": [_group(spec, "MASTER"), _group(spec, "CORE")],
             "KeepJobFlowAliveWhenNoSteps": True,
             "TerminationProtected": False,
         },
@@ -252,7 +227,7 @@ def _request(settings: AwsSettings) -> dict[str, Any]:
             "ComputeLimits": {
                 "UnitType": "Instances",
                 "MinimumCapacityUnits": 1,
-                "MaximumCapacityUnits": settings.emr_max_instances,
+                "MaximumCapacityUnits": spec.max_instances,
             }
         },
         "AutoTerminationPolicy": {"IdleTimeout": IDLE_SECONDS},
@@ -262,10 +237,10 @@ def _request(settings: AwsSettings) -> dict[str, Any]:
     }
 
 
-def _group(settings: AwsSettings, role: str) -> dict[str, Any]:
+def _group(spec: ClusterSpec, role: str) -> dict[str, Any]:
     return {
         "Name": role.lower(),
         "InstanceRole": role,
-        "InstanceType": settings.emr_instance_type,
+        "InstanceType": spec.instance_type,
         "InstanceCount": 1,
     }

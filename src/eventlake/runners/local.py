@@ -1,16 +1,20 @@
 """A Spark session in this process, or on the cluster that a master address names."""
 
+import hashlib
+import json
 import os
 import re
 import stat
 import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import InsufficientPermissions, Unavailable
 from eventlake.runners.java import check_java
 from eventlake.runners.reasons import start_failure
@@ -27,7 +31,6 @@ _CONF = {
     "spark.sql.ansi.enabled": "true",
     # Results are small values for the driver; the rows themselves never pass through the JVM.
     "spark.driver.maxResultSize": "0",
-    "spark.driver.memory": "1g",
     "spark.executor.memory": "1g",
     # One task is one result row, so adaptive planning has no use.
     "spark.sql.adaptive.enabled": "false",
@@ -37,6 +40,9 @@ _CONF = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.python.daemon.module": "eventlake.runners.daemon",
 }
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
+_MARK = "spark.eventlake.settings"
+"""Has the digest of the lake's settings in a session's settings."""
 
 
 @dataclass
@@ -44,6 +50,12 @@ class LocalSpark:
     """Provides a session in this process, with local threads or a cluster's executors."""
 
     master: str = "local[*]"
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Spark settings that the lake needs."""
+    memory: str = "1g"
+    """The largest heap of the JVM; Python workers have their memory outside it."""
+    log: Path | None = None
+    """The log of the JVM; by default `log_path()`."""
 
     @property
     def parallelism(self) -> int:
@@ -51,12 +63,13 @@ class LocalSpark:
         return local_cores(self.master) or 16
 
     def session(self) -> "SparkSession":
-        return spark_session(self.master)
+        conf = {**self.settings, "spark.driver.memory": self.memory}
+        return spark_session(self.master, conf, self.log or log_path())
 
 
-def spark_session(master: str) -> "SparkSession":
-    """The session for a master: the active one, or a new one that replaces it; Unavailable if
-    Spark does not start.
+def spark_session(master: str, settings: Mapping[str, str], log: Path) -> "SparkSession":
+    """The session for a master with these Spark settings: the active one, or a new one that
+    replaces it; Unavailable if Spark does not start.
     """
     # Imported here because it takes a second.
     from pyspark import SparkConf  # noqa: PLC0415
@@ -64,18 +77,16 @@ def spark_session(master: str) -> "SparkSession":
 
     try:
         active = SparkSession.getActiveSession()
-        active_master = active.conf.get("spark.master") if active else None
-    except Exception as problem:
-        raise Unavailable(f"the Spark JVM has exited; its log is {log_path()}") from problem
-    if active is not None:
-        if active_master == master:
+        if active is not None and _fits(active, master, settings):
             return active
-        active.stop()
+    except Exception as problem:
+        raise Unavailable(f"the Spark JVM has exited; its log is {log}") from problem
+    if active is not None:
+        _stop(active, settings)
     check_java()
-    log = log_path()
-    settings = _conf(master)
+    all_settings = {**_conf(master), **settings, _MARK: _digest(settings)}
     try:
-        conf = SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items()))
+        conf = SparkConf(loadDefaults=False).setMaster(master).setAll(list(all_settings.items()))
         _start_jvm(conf, log)
         session = SparkSession.builder.config(conf=conf).getOrCreate()
         _warm_up(session, master)
@@ -86,6 +97,35 @@ def spark_session(master: str) -> "SparkSession":
         raise Unavailable(
             f"Spark did not start on {master}: {reason}; its log is {log}"
         ) from problem
+
+
+def _fits(session: "SparkSession", master: str, settings: Mapping[str, str]) -> bool:
+    return session.conf.get("spark.master") == master and _has_settings(session, settings)
+
+
+def _has_settings(session: "SparkSession", settings: Mapping[str, str]) -> bool:
+    """Whether a session was started with exactly these settings of a lake."""
+    return session.conf.get(_MARK, _digest(NO_SETTINGS)) == _digest(settings)
+
+
+def _digest(settings: Mapping[str, str]) -> str:
+    """A text that differs for other settings, and shows none: they may have passwords."""
+    return hashlib.sha256(json.dumps(sorted(settings.items())).encode()).hexdigest()
+
+
+def _stop(session: "SparkSession", settings: Mapping[str, str]) -> None:
+    """Stop a session; and its JVM if `settings` are not its own, because jars are read at start."""
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    keep_jvm = _has_settings(session, settings)
+    session.stop()
+    gateway = SparkContext._gateway
+    jvm = getattr(gateway, "proc", None)  # none if spark-submit has started the JVM
+    if keep_jvm or gateway is None or jvm is None:
+        return
+    with jvm:  # closes its input, which makes the JVM exit, and waits
+        gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None
 
 
 def _start_jvm(conf: Any, log: Path) -> None:
@@ -138,13 +178,18 @@ def _conf(master: str) -> dict[str, str]:
     }
 
 
-def log_path() -> Path:
+def log_path(clock: Clock = SYSTEM_CLOCK) -> Path:
     """The log file of this process's Spark."""
-    folder = _private_folder("eventlake-logs")
-    started = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    folder = log_folder()
+    started = clock.now().strftime("%Y%m%d-%H%M%S")
     return next(iter(folder.glob(f"spark-*-{os.getpid()}.log")), None) or (
         folder / f"spark-{started}-{os.getpid()}.log"
     )
+
+
+def log_folder() -> Path:
+    """The folder of logs, which only this user can read."""
+    return _private_folder("eventlake-logs")
 
 
 def _private_folder(name: str) -> Path:

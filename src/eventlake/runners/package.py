@@ -4,8 +4,9 @@ import hashlib
 import io
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -14,16 +15,20 @@ from isal import igzip
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from eventlake.model.job import CODE
+from eventlake.clock import SYSTEM_CLOCK, Clock
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.runners import entrypoint
 from eventlake.stores import Store
 
 PACKAGE = "eventlake"
-EXTRA = "aws"
 EXCLUDED = frozenset(("pyspark", "py4j", "duckdb", "typer", "rich"))
 """Packages that jobs do not use, and Spark, which the cluster has."""
 MAX_AGE = timedelta(days=7)
 """Older uploads are repeated: objects of the stage expire after 14 days."""
+
+
+Packages = Mapping[str, metadata.Distribution]
+"""Installed packages by name."""
 
 
 class Code(NamedTuple):
@@ -46,21 +51,32 @@ class Code(NamedTuple):
         return "./code:./environment"
 
 
-def upload(store: Store) -> Code:
-    """Upload the code unless this version is in the bucket, and return its addresses."""
-    package = f"{CODE}/{_hash(_package_files())}"
-    environment = f"{CODE}/{_environment_hash()}"
+def upload(store: Store, extra: str, clock: Clock = SYSTEM_CLOCK) -> Code:
+    """Upload the code unless this version is in the lake, and return its addresses.
+
+    The packages are those of EventLake with the extra.
+    """
+    upload_if_old = partial(_upload_if_old, store, clock.now())
+    packages = required_packages(extra)
+    # Its addresses are given to the cluster, so it may be in one place in all lakes.
+    code = DEFAULT_LAYOUT.code
+    package = f"{code}/{_hash(_package_files())}"
+    environment = f"{code}/{_environment_hash(packages)}"
     return Code(
-        entrypoint=_upload_if_old(store, f"{package}/entrypoint.py", _write_entrypoint),
-        package=_upload_if_old(store, f"{package}/eventlake.zip", write_package),
-        environment=_upload_if_old(store, f"{environment}/environment.tar.gz", write_environment),
+        entrypoint=upload_if_old(f"{package}/entrypoint.py", _write_entrypoint),
+        package=upload_if_old(f"{package}/eventlake.zip", write_package),
+        environment=upload_if_old(
+            f"{environment}/environment.tar.gz", partial(write_environment, packages)
+        ),
         tag=entrypoint.platform_tag(),
     )
 
 
-def _upload_if_old(store: Store, path: str, write: Callable[[IO[bytes]], None]) -> str:
+def _upload_if_old(
+    store: Store, now: datetime, path: str, write: Callable[[IO[bytes]], None]
+) -> str:
     uploaded = store.find(path)
-    if uploaded is None or datetime.now(UTC) - uploaded.modified > MAX_AGE:
+    if uploaded is None or now - uploaded.modified > MAX_AGE:
         with store.write_durably(path) as out:
             write(out)
     return store.uri(path)
@@ -89,13 +105,13 @@ def _package_files() -> Iterator[tuple[str, bytes]]:
     yield f"{PACKAGE}-{own.version}.dist-info/METADATA", text.encode()
 
 
-def write_environment(out: IO[bytes]) -> None:
-    """Write a tar.gz of the packages that EventLake needs, in the versions installed here."""
+def write_environment(packages: Packages, out: IO[bytes]) -> None:
+    """Write a tar.gz of packages, in the versions installed here."""
     with (
         igzip.open(out, "wb", compresslevel=1) as packed,  # type: ignore[no-untyped-call]
         tarfile.open(fileobj=packed, mode="w|") as archive,
     ):
-        for distribution in required_packages().values():
+        for distribution in packages.values():
             for name, file in _files(distribution):
                 archive.add(file, name, recursive=False)
 
@@ -109,10 +125,10 @@ def _files(distribution: metadata.Distribution) -> Iterator[tuple[str, Path]]:
             yield name.as_posix(), file
 
 
-def required_packages() -> dict[str, metadata.Distribution]:
-    """The installed packages that EventLake's job needs, by name."""
+def required_packages(extra: str) -> Packages:
+    """The installed packages that EventLake's job needs with an extra, by name."""
     packages: dict[str, metadata.Distribution] = {}
-    pending = [(PACKAGE, frozenset((EXTRA,)))]
+    pending = [(PACKAGE, frozenset((extra,)))]
     while pending:
         name, extras = pending.pop()
         distribution = _installed(name)
@@ -141,9 +157,9 @@ def _requirements(
             yield canonicalize_name(requirement.name), frozenset(requirement.extras)
 
 
-def _environment_hash() -> str:
+def _environment_hash(packages: Packages) -> str:
     """A hash of the file lists of the packages, which have a hash of each file."""
-    lists = ((name, _record(package).encode()) for name, package in required_packages().items())
+    lists = ((name, _record(package).encode()) for name, package in packages.items())
     return _hash([("tag", entrypoint.platform_tag().encode()), *lists])
 
 

@@ -1,10 +1,9 @@
 """Arguments of spark-submit for a job on a cluster, and the job's session there."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from eventlake.model.lake import AwsSettings
 from eventlake.runners.package import Code
 
 if TYPE_CHECKING:
@@ -26,43 +25,55 @@ CONF: Mapping[str, str] = {
     "spark.executor.memory": "1g",
     "spark.executor.memoryOverhead": "5g",
 }
+POLL_SECONDS = 5.0
+"""Seconds between two requests for the state of a job on a cluster."""
 PARALLELISM = 16
 """Used when the settings do not give the cluster's size."""
 
 
-def spark_conf(code: Code, python: str, driver_env: str) -> dict[str, str]:
-    """Spark settings for a job; `driver_env` is the prefix of settings for driver variables."""
-    return {
-        **CONF,
-        "spark.pyspark.python": python or f"python{code.tag.partition('-')[0]}",
-        f"{driver_env}PYTHONPATH": code.path,
-        "spark.executorEnv.PYTHONPATH": code.path,
-    }
+@dataclass(frozen=True)
+class JobProgram:
+    """What a cluster needs to run the jobs of a lake."""
+
+    code: Code
+    python: str
+    """The cluster's Python; empty for `python3.x` of the packed version."""
+    python_setting: str
+    """The setting that names the cluster's Python, for messages."""
+    settings: tuple[str, ...]
+    """The lake's settings as words `name=value`, without secrets. Not JSON: YARN's shell would
+    change quotes and braces."""
+
+    def conf(self, driver_env: str) -> dict[str, str]:
+        """Spark settings for a job; `driver_env` is the prefix of settings for driver variables."""
+        return {
+            **CONF,
+            "spark.pyspark.python": self.python or f"python{self.code.tag.partition('-')[0]}",
+            f"{driver_env}PYTHONPATH": self.code.path,
+            "spark.executorEnv.PYTHONPATH": self.code.path,
+        }
+
+    def arguments(self, job: str) -> list[str]:
+        """Arguments of entrypoint.py for the job stored at `job`."""
+        return [self.code.tag, self.python_setting, job, *self.settings]
 
 
 def conf_arguments(conf: Mapping[str, str]) -> list[str]:
     return [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
 
 
-def job_arguments(code: Code, settings: AwsSettings, job: str) -> list[str]:
-    """Arguments of entrypoint.py. Not JSON: YARN's shell would change quotes and braces.
-
-    They have no secrets and no credentials: jobs use the cluster's role.
-    """
-    shared = settings.model_copy(update={"profile": "", "credentials_file": ""})
-    values = shared.model_dump(mode="json", exclude_defaults=True)
-    return [code.tag, job, *(f"{name}={value}" for name, value in values.items())]
-
-
 @dataclass(frozen=True)
 class SubmittedSpark:
     """Provides the session of the Spark application that the cluster has started."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Spark settings that the lake needs."""
 
     def session(self) -> "SparkSession":
         # Imported here because it takes a second.
         from pyspark.sql import SparkSession  # noqa: PLC0415
 
-        return SparkSession.builder.getOrCreate()
+        return SparkSession.builder.config(map=dict(self.settings)).getOrCreate()
 
     @property
     def parallelism(self) -> int:

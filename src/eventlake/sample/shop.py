@@ -1,8 +1,7 @@
-"""The shop itself: what it sells, its pages, its campaigns and the markets it sells in."""
+"""The shop: what it sells, its pages, its campaigns and its markets."""
 
-from dataclasses import dataclass
 from itertools import islice, product
-from typing import Any
+from typing import Any, NamedTuple
 
 SITE = "https://shop.example"
 
@@ -15,47 +14,47 @@ COUPONS = ("WELCOME10", "FREESHIP", "AUTUMN20", "VIP15", "BLACKFRIDAY", "SORRY5"
 QUERIES = ("running shoes", "gift for dad", "waterproof jacket", "café mug", "lamp", "größe 42")
 PAYMENTS = ("visa", "mastercard", "paypal", "klarna", "apple_pay", "google_pay")
 CARRIERS = ("UPS", "DHL", "FedEx", "Royal Mail", "PostNord")
+CURRENCIES = ("USD", "GBP", "EUR", "SEK", "BRL", "JPY", "AUD")
+PLANS = ("free", "plus", "business")
+REFERRERS = (
+    "",
+    f"{SITE}/",
+    "https://search.example.net/",
+    "https://social.example.org/feed",
+    "https://mail.example.com/",
+)
 
 
-@dataclass(frozen=True)
-class Market:
-    """Where a customer is: what their device says about it, and what they pay in."""
+class Market(NamedTuple):
+    """What a customer's device says about where they are."""
 
     locale: str
     timezone: str
     country: str
     city: str
-    currency: str
     carrier: str
 
 
 MARKETS = (
-    Market("en-US", "America/New_York", "US", "New York", "USD", "Verizon"),
-    Market("en-US", "America/Los_Angeles", "US", "San José", "USD", "T-Mobile"),
-    Market("en-GB", "Europe/London", "GB", "London", "GBP", "EE"),
-    Market("de-DE", "Europe/Berlin", "DE", "München", "EUR", "Telekom"),
-    Market("fr-FR", "Europe/Paris", "FR", "Orléans", "EUR", "Orange"),
-    Market("es-ES", "Europe/Madrid", "ES", "Málaga", "EUR", "Movistar"),
-    Market("sv-SE", "Europe/Stockholm", "SE", "Malmö", "SEK", "Telia"),
-    Market("pt-BR", "America/Sao_Paulo", "BR", "São Paulo", "BRL", "Vivo"),
-    Market("ja-JP", "Asia/Tokyo", "JP", "東京", "JPY", "docomo"),
-    Market("en-AU", "Australia/Sydney", "AU", "Sydney", "AUD", "Telstra"),
+    Market("en-US", "America/New_York", "US", "New York", "Verizon"),
+    Market("en-US", "America/Los_Angeles", "US", "San José", "T-Mobile"),
+    Market("en-GB", "Europe/London", "GB", "London", "EE"),
+    Market("de-DE", "Europe/Berlin", "DE", "München", "Telekom"),
+    Market("fr-FR", "Europe/Paris", "FR", "Orléans", "Orange"),
+    Market("es-ES", "Europe/Madrid", "ES", "Málaga", "Movistar"),
+    Market("sv-SE", "Europe/Stockholm", "SE", "Malmö", "Telia"),
+    Market("pt-BR", "America/Sao_Paulo", "BR", "São Paulo", "Vivo"),
+    Market("ja-JP", "Asia/Tokyo", "JP", "東京", "docomo"),
+    Market("en-AU", "Australia/Sydney", "AU", "Sydney", "Telstra"),
 )
-CURRENCIES = tuple(dict.fromkeys(market.currency for market in MARKETS))
-
-
-def slug(text: str) -> str:
-    """Text as it stands in an address."""
-    return text.lower().replace(" & ", "-").replace(" ", "-")
 
 
 def _product(number: int, adjective: str, noun: str, colour: str) -> dict[str, Any]:
     category = CATEGORIES[number * 5 % len(CATEGORIES)]
-    name = f"{adjective} {noun}"
     return {
         "product_id": f"prd_{number * 7919 % 1_000_003:06d}",
         "sku": f"{category[:3].upper()}-{number:04d}",
-        "name": name,
+        "name": f"{adjective} {noun}",
         "brand": BRANDS[number * 3 % len(BRANDS)],
         "category": category,
         "variant": colour,
@@ -64,8 +63,7 @@ def _product(number: int, adjective: str, noun: str, colour: str) -> dict[str, A
 
 
 def _page(path: str, title: str, search: str = "") -> dict[str, Any]:
-    url = f"{SITE}{path}{search}"
-    page = {"path": path, "title": title, "url": url}
+    page = {"path": path, "title": title, "url": f"{SITE}{path}{search}"}
     return {**page, "search": search} if search else page
 
 
@@ -76,35 +74,19 @@ def _campaign(number: int, source: str, medium: str) -> dict[str, Any]:
     return {**campaign, **term, "content": f"variant_{'abc'[number % 3]}"}
 
 
-PRODUCTS: tuple[dict[str, Any], ...] = tuple(
+PRODUCTS = tuple(
     _product(number, *words)
     for number, words in enumerate(islice(product(ADJECTIVES, NOUNS, COLOURS), 400))
 )
-
-PAGES: tuple[dict[str, Any], ...] = (
+PAGES = (
     _page("/", "Home"),
-    *(_page(f"/c/{slug(name)}", name) for name in CATEGORIES),
-    *(_page("/search", "Search", f"?q={slug(query)}") for query in QUERIES),
+    *(_page(f"/c/{name.lower()}", name) for name in CATEGORIES),
+    *(_page("/search", "Search", f"?q={query.replace(' ', '-')}") for query in QUERIES),
     _page("/cart", "Your cart"),
     _page("/checkout", "Checkout"),
     _page("/account", "Your account"),
     *(_page(f"/p/{item['sku'].lower()}", item["name"]) for item in PRODUCTS[:200]),
 )
-
-REFERRERS = (
-    "",
-    f"{SITE}/",
-    "https://search.example.net/",
-    "https://social.example.org/feed",
-    "https://mail.example.com/",
-)
-
-CAMPAIGNS: tuple[dict[str, Any], ...] = tuple(
-    _campaign(number, source, medium)
-    for number, (source, medium) in enumerate(
-        product(
-            ("newsletter", "google", "facebook", "tiktok", "affiliates"),
-            ("email", "cpc", "paid_social", "referral"),
-        )
-    )
-)
+_SOURCES = ("newsletter", "google", "facebook", "tiktok", "affiliates")
+_MEDIA = ("email", "cpc", "paid_social", "referral")
+CAMPAIGNS = tuple(_campaign(number, *pair) for number, pair in enumerate(product(_SOURCES, _MEDIA)))

@@ -2,48 +2,41 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Annotated
 
+from pydantic import AwareDatetime, Field
+
+from eventlake.model.values import FrozenModel
 from eventlake.sample.names import MAX_TYPES, MIN_TYPES
 
 EVENTS_PER_FILE = 50_000
+HOUR_MS = 3_600_000
+
+Fraction = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-@dataclass(frozen=True)
-class SampleSpec:
-    """A sample to make; equal specs give identical files.
+class SampleSpec(FrozenModel):
+    """A sample to make; equal specs give identical files."""
 
-    `events` counts distinct real events. `duplicates` and `bad` are fractions of it and come on
-    top: re-sent events, and lines that are no events. `types` is the number of tables to expect:
-    track events and the five other calls together. `files` left out means about 50,000 events a
-    file and at least one file an hour.
-    """
-
-    events: int = 100_000
-    types: int = 50
-    hours: int = 3
-    duplicates: float = 0.01
-    bad: float = 0.0
-    seed: int = 7
-    start: datetime = datetime(2026, 11, 1, tzinfo=UTC)
-    files: int | None = None
-
-    def __post_init__(self) -> None:
-        _within("events", self.events, 1)
-        _within("types", self.types, MIN_TYPES, MAX_TYPES)
-        _within("hours", self.hours, 1)
-        _within("duplicates", self.duplicates, 0)
-        _within("bad", self.bad, 0)
-        _within("seed", self.seed, 0)
-        _within("files", self.file_count, 1)
-        if self.start.tzinfo is None:
-            raise ValueError(f"start is {self.start.isoformat()}; it must name its time zone")
+    events: Annotated[int, Field(ge=1, description="Number of distinct events")] = 100_000
+    types: Annotated[
+        int, Field(ge=MIN_TYPES, le=MAX_TYPES, description="Number of event tables")
+    ] = 50
+    hours: Annotated[int, Field(ge=1, description="Number of hours that the events span")] = 3
+    duplicates: Annotated[
+        Fraction, Field(description="Duplicates, as a fraction of the events")
+    ] = 0.01
+    bad: Annotated[Fraction, Field(description="Invalid lines, as a fraction of the events")] = 0.0
+    seed: Annotated[int, Field(ge=0, description="The random seed")] = 7
+    files: Annotated[
+        int | None, Field(ge=1, description="Number of files; by default by the events and hours")
+    ] = None
+    start: AwareDatetime = datetime(2026, 11, 1, tzinfo=UTC)
 
     @property
     def file_count(self) -> int:
-        """How many files the sample has."""
-        if self.files is not None:
-            return self.files
-        return max(self.hours, round(self.events / EVENTS_PER_FILE))
+        """How many files the sample has: by default one an hour, more for many events."""
+        return self.files or max(self.hours, round(self.events / EVENTS_PER_FILE))
 
     @property
     def duplicate_count(self) -> int:
@@ -52,7 +45,7 @@ class SampleSpec:
 
     @property
     def bad_count(self) -> int:
-        """How many lines that are no events the sample has."""
+        """How many invalid lines the sample has."""
         return round(self.events * self.bad)
 
     @property
@@ -63,7 +56,7 @@ class SampleSpec:
     @property
     def end_ms(self) -> int:
         """The instant after the last, in Unix milliseconds."""
-        return self.start_ms + self.hours * 3_600_000
+        return self.start_ms + self.hours * HOUR_MS
 
 
 @dataclass(frozen=True)
@@ -76,11 +69,3 @@ class SampleSummary:
     bad: int
     bytes: int
     json_bytes: int
-
-
-def _within(setting: str, got: float, low: int, high: int | None = None) -> None:
-    """Refuse a value out of bounds (also NaN), saying which setting and what it may be."""
-    if got >= low and (high is None or got <= high):
-        return
-    upper = "" if high is None else f" and at most {high}"
-    raise ValueError(f"{setting} is {got}; it must be at least {low}{upper}")

@@ -1,64 +1,80 @@
 """Writing a sample to disk."""
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from fractions import Fraction
+from itertools import pairwise
+from math import ceil
 from pathlib import Path
 
 from isal import isal_zlib
 
-from eventlake.sample.lines import Resend, chunk_blocks
-from eventlake.sample.plan import FilePlan, plan_files
-from eventlake.sample.spec import SampleSpec, SampleSummary
-from eventlake.sample.world import World, build_world
+from eventlake.sample.events import Batch, Generator
+from eventlake.sample.spec import HOUR_MS, SampleSpec, SampleSummary
 
-Progress = Callable[[int], None]
-
+EVENTS_PER_BATCH = 20_000
+"""Events that are in memory at a time."""
 GZIP_LEVEL = 1
-# Tells zlib to write a gzip header; the one it writes has no name and no time in it.
 GZIP_FORMAT = 31
+"""Tells zlib to write a gzip header, which has no name and no time."""
 
 
-def make_sample(spec: SampleSpec, out: Path, progress: Progress | None = None) -> SampleSummary:
+def make_sample(
+    spec: SampleSpec, out: Path, progress: Callable[[int], None] = lambda _: None
+) -> SampleSummary:
     """Write the sample as gzip files of JSON lines into the folder `out`, which is made if missing.
 
-    Files of other samples that are there stay, unless a new one has the same name. `progress` is
-    called now and then with the number of events written since it was called last.
+    Other files in the folder stay. `progress` is called with the number of events written since
+    its last call.
     """
     out.mkdir(parents=True, exist_ok=True)
-    world = build_world(spec)
-    waiting: list[Resend] = []
-    sizes = []
-    for plan in plan_files(spec):
-        blocks = _file_blocks(world, plan, waiting, progress or _ignore)
-        sizes.append(_write_gzip(out / plan.name, blocks))
+    generator = Generator(spec)
+    packed = plain = 0
+    for name, batches in _plan_files(spec):
+        packer = isal_zlib.compressobj(GZIP_LEVEL, isal_zlib.DEFLATED, GZIP_FORMAT)
+        with (out / name).open("wb") as file:
+            for batch in batches:
+                lines = b"".join(line + b"\n" for line in generator.lines(batch))
+                plain += len(lines)
+                file.write(packer.compress(lines))
+                progress(batch.size)
+            file.write(packer.flush())
+            packed += file.tell()
     return SampleSummary(
-        files=len(sizes),
-        events=spec.events,
-        duplicates=spec.duplicate_count,
-        bad=spec.bad_count,
-        bytes=sum(packed for packed, _ in sizes),
-        json_bytes=sum(plain for _, plain in sizes),
+        spec.file_count, spec.events, spec.duplicate_count, spec.bad_count, packed, plain
     )
 
 
-def _file_blocks(
-    world: World, plan: FilePlan, waiting: list[Resend], progress: Progress
-) -> Iterator[bytes]:
-    for chunk in plan.chunks:
-        yield from chunk_blocks(world, chunk, waiting)
-        progress(chunk.count)
+def _plan_files(spec: SampleSpec) -> Iterator[tuple[str, list[Batch]]]:
+    """The files in order of time: their names and batches."""
+    starts = list(_file_starts(spec))
+    ends = [*(hour for hour, _ in starts[1:]), Fraction(spec.hours)]
+    for (start, part), end in zip(starts, ends, strict=True):
+        begin = datetime.fromtimestamp(spec.start_ms / 1000 + int(start) * 3600, UTC)
+        yield f"{begin:%Y-%m-%dT%H}-{part:03d}.gz", list(_plan_batches(spec, start, end))
 
 
-def _write_gzip(path: Path, blocks: Iterator[bytes]) -> tuple[int, int]:
-    """Write one file; returns its size and the size of what is in it."""
-    plain = 0
-    packer = isal_zlib.compressobj(GZIP_LEVEL, isal_zlib.DEFLATED, GZIP_FORMAT)
-    with path.open("wb") as file:
-        for block in blocks:
-            plain += len(block)
-            file.write(packer.compress(block))
-        file.write(packer.flush())
-        return file.tell(), plain
+def _file_starts(spec: SampleSpec) -> Iterator[tuple[Fraction, int]]:
+    """The hour, or fraction of an hour, with which each file begins, and its number in the hour."""
+    hours, files = spec.hours, spec.file_count
+    if files < hours:
+        yield from ((Fraction(file * hours // files), 0) for file in range(files))
+        return
+    for hour in range(hours):
+        parts = (hour + 1) * files // hours - hour * files // hours
+        yield from ((hour + Fraction(part, parts), part) for part in range(parts))
 
 
-def _ignore(_: int) -> None:
-    """Progress that nobody asked for."""
+def _plan_batches(spec: SampleSpec, start: Fraction, end: Fraction) -> Iterator[Batch]:
+    """The batches of a file from one hour to another; one without events if it has none."""
+    first, last = ceil(start * spec.events / spec.hours), ceil(end * spec.events / spec.hours)
+    bounds = [*range(first, last, EVENTS_PER_BATCH), last]
+    for low, high in pairwise(bounds if len(bounds) > 1 else [first, first]):
+        begins = max(_ms_of(spec, low), spec.start_ms + int(start * HOUR_MS))
+        ends = spec.start_ms + int(end * HOUR_MS) if high == last else _ms_of(spec, high)
+        yield Batch(low, high - low, begins, max(ends, begins + 1))
+
+
+def _ms_of(spec: SampleSpec, number: int) -> int:
+    """When the event of this number is received, give or take the length of its batch."""
+    return spec.start_ms + number * spec.hours * HOUR_MS // spec.events

@@ -6,7 +6,6 @@ The ids are read from twice as many days, because an event may repeat one up to 
 before it. Older logs count as loaded.
 """
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import pyarrow.parquet as pq
 
 from eventlake import archive
 from eventlake.claims import check_claims
+from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import InvalidSettings
 from eventlake.kernels.cast import ARROW_BY_TYPE
 from eventlake.kernels.chunk import RECEIVED_AT
@@ -30,25 +30,17 @@ from eventlake.lake import Lake
 from eventlake.lakes import open_parts
 from eventlake.ledger import Ledger, Stage
 from eventlake.model.catalog import CatalogTable
-from eventlake.model.commit import Commit, Counts, DataFile, IdFile, Input, TableCommit
+from eventlake.model.commit import Commit, CommitKind, Counts, DataFile, IdFile, Input, TableCommit
 from eventlake.model.lake import LakeSettings
-from eventlake.model.layout import (
-    DATA,
-    LOGS,
-    DatePartition,
-    ids_path,
-    partition_of,
-    stage_path,
-    table_path,
-)
+from eventlake.model.layout import DatePartition, archive_path, partition_of
 from eventlake.model.naming import PLURALS, Call, Naming, table_name
 from eventlake.model.schema import TableSchema, new_table, standard_columns
 from eventlake.model.settings import SourceSettings, source_settings
 from eventlake.model.types import Type
 from eventlake.model.values import FrozenModel
 from eventlake.pipeline.commit import append_commit
-from eventlake.pipeline.dedupe import write_ids
 from eventlake.pipeline.finish import clean_up, finish_commit
+from eventlake.pipeline.id_files import write_ids
 from eventlake.ports import NoProgress
 from eventlake.stores import Store
 
@@ -75,22 +67,26 @@ class AdoptionResult(FrozenModel):
 
 
 def adopt(
-    source: str, *, lake: str | Path | LakeSettings, changes: Mapping[str, object] | None = None
+    source: str,
+    *,
+    lake: str | Path | LakeSettings,
+    changes: Mapping[str, object] | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> AdoptionResult:
     """Adopt the tables of a source with one commit; `changes` are the user's settings.
 
     Raises `InvalidSettings` if EventLake has landed events of the source or its tables are unfit.
     """
-    parts = open_parts(lake)
+    parts = open_parts(lake, clock=clock)
     settings = source_settings(**{"source": source, **(changes or {})}).of_workspace(
         parts.workspace
     )
-    ledger = Ledger(parts.store, settings.folder)
+    ledger = parts.ledger(settings.folder)
     _check_not_landed(ledger, settings)
     tables = _find_tables(parts, settings)
     settings = _settings_of_tables(settings, tables, changes or {})
-    check_claims(parts.store, settings)
-    _check_tables(parts.store, settings, tables)
+    check_claims(parts.store, parts.layout, settings)
+    _check_tables(parts, settings, tables)
     return _adopt_tables(Adoption(parts, ledger, settings, tables))
 
 
@@ -103,7 +99,7 @@ def _check_not_landed(ledger: Ledger, settings: SourceSettings) -> None:
 
 
 def _find_tables(parts: Lake, settings: SourceSettings) -> list[CatalogTable]:
-    folder = f"{DATA}/{settings.folder}/"
+    folder = f"{parts.layout.source_path(settings.folder)}/"
     tables = parts.catalog.tables(settings.database)
     own = [table for table in tables if table.location.startswith(folder)]
     if not own:
@@ -166,13 +162,13 @@ def _has_column(table: CatalogTable, column: str) -> bool:
     return any(one.name == column for one in table.columns)
 
 
-def _check_tables(store: Store, settings: SourceSettings, tables: Iterable[CatalogTable]) -> None:
+def _check_tables(lake: Lake, settings: SourceSettings, tables: Iterable[CatalogTable]) -> None:
     for table in tables:
-        expected = table_path(settings.folder, table.name)
+        expected = lake.layout.table_path(settings.folder, table.name)
         if table.location != expected:
             raise InvalidSettings(
-                f"{table.database}.{table.name} is at {store.uri(table.location)}, and must be at "
-                f"{store.uri(expected)}"
+                f"{table.full_name} is at {lake.store.uri(table.location)}, and must be at "
+                f"{lake.store.uri(expected)}"
             )
 
 
@@ -202,17 +198,18 @@ def _adopt_tables(adoption: Adoption) -> AdoptionResult:
     paths = [path for sizes in files.values() for path in sizes]
     days = [_partition_day(path) for path in paths]
     _check_types(adoption, files)
-    newest = max(days, default=datetime.now(UTC).date())
+    newest = max(days, default=adoption.lake.clock.now().date())
     since = newest - timedelta(days=adoption.settings.dedup_days)
     logs = _find_earlier_logs(adoption, since)
-    run_id = f"{time.time_ns():019d}"
+    run_id = f"{adoption.lake.clock.time_ns():019d}"
     ids_since = since - timedelta(days=adoption.settings.dedup_days)
     recent = [path for path in paths if _partition_day(path) >= ids_since]
-    with Stage(adoption.store, adoption.ledger.folder, run_id):
+    with Stage(adoption.ledger, run_id):
         ids = _write_index(adoption, run_id, recent)
         commit = Commit(
             run_id=run_id,
             settings=adoption.settings,
+            kind=CommitKind.ADOPT,
             inputs=logs,
             counts=Counts(),
             tables=tuple(
@@ -244,7 +241,7 @@ def _list_data_files(store: Store, table: CatalogTable) -> dict[str, int]:
 
 def _partition_day(path: str) -> date:
     """The day of a data file's partition."""
-    values = dict(part.split("=", 1) for part in path.split("/")[:-1] if "=" in part)
+    values = partition_of(path)
     try:
         text = values["day"] if "year" not in values else "{year}-{month}-{day}".format(**values)
         return date.fromisoformat(text)
@@ -256,7 +253,7 @@ def _partition_day(path: str) -> date:
 
 def _find_earlier_logs(adoption: Adoption, since: date) -> tuple[Input, ...]:
     """Find the raw logs of days before `since` in the archive."""
-    folder = f"{LOGS}/{adoption.settings.folder}"
+    folder = archive_path(adoption.settings.folder)
     days = [day for day in adoption.store.names(folder)[0] if _log_day(day, since) < since]
     paths = [archive.lake_address(f"{folder}/{day}") for day in days]
     return archive.find_inputs(paths, archive.lake_input_stores(adoption.store)).inputs
@@ -279,7 +276,12 @@ def _table_commit(adoption: Adoption, table: CatalogTable, files: Mapping[str, i
     added = table.missing_columns(standard)
     schema = TableSchema(name=table.name, call=call, columns=table.columns + added)
     adds = tuple(
-        DataFile(path=path, rows=None, bytes=size, partition=partition_of(path))
+        DataFile(
+            path=path,
+            rows=None,
+            bytes=size,
+            partition=partition_of(path.removeprefix(f"{table.location}/")),
+        )
         for path, size in files.items()
     )
     return TableCommit(table=schema, counts=Counts(), new_columns=added, adopted=True, adds=adds)
@@ -347,12 +349,12 @@ def _is_compatible(file_type: pa.DataType, column_type: Type) -> bool:
 
 
 def _write_index(adoption: Adoption, run_id: str, paths: Sequence[str]) -> tuple[IdFile, ...]:
-    files = []
+    files, layout = [], adoption.lake.layout
     for number, ids in enumerate(_read_ids(adoption, paths)):
-        staged = f"{stage_path(run_id)}/kept/{number:06d}.parquet"
+        staged = f"{layout.stage_path(run_id)}/kept/{number:06d}.parquet"
         write_ids(adoption.store, staged, ids)
         adoption.store.fsync(staged)
-        final = ids_path(adoption.settings.folder, run_id, number)
+        final = layout.ids_path(adoption.settings.folder, run_id, number)
         first, last = int(ids.received.min()), int(ids.received.max())
         files.append(IdFile(path=final, rows=len(ids.high), first=first, last=last, staged=staged))
     return tuple(files)

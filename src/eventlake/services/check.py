@@ -12,15 +12,13 @@ from eventlake.lakes import cluster_checks, open_parts, open_store, resolve_sett
 from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.lake import LakeSettings
-from eventlake.model.layout import LOGS, STAGE
+from eventlake.model.layout import DEFAULT_LAYOUT, LOGS, Layout
 from eventlake.model.schema import Column
 from eventlake.model.types import Type
 from eventlake.model.values import FrozenModel
-from eventlake.ports import Catalog
+from eventlake.ports import Catalog, NoProgress
 from eventlake.runners.java import check_java
 from eventlake.stores import Disk, Store
-
-FOLDERS = (LOGS, STAGE, "segment-data")
 
 
 class Check(FrozenModel):
@@ -37,7 +35,7 @@ def check(lake: str | Path | LakeSettings) -> list[Check]:
     probe = Probe(lake)
     ready = probe.attempt("settings", probe.read_settings) and probe.attempt("access", probe.open)
     if ready and not probe.is_missing:
-        for folder in FOLDERS:
+        for folder in (LOGS, probe.layout.stage, *probe.layout.roots):
             probe.try_folder(folder)
         probe.try_catalog()
         probe.try_cluster()
@@ -78,8 +76,16 @@ class Probe:
     def catalog(self) -> Catalog:
         return open_parts(self.settings).catalog
 
+    @cached_property
+    def layout(self) -> Layout:
+        """The lake's layout; the default one if only its archive is supported."""
+        try:
+            return open_parts(self.settings).layout
+        except InvalidSettings:
+            return DEFAULT_LAYOUT
+
     def read_settings(self) -> str:
-        return f"lake type: {type(self.settings).__name__.removesuffix('Settings').lower()}"
+        return f"lake type: {self.settings.kind}"
 
     @property
     def is_missing(self) -> bool:
@@ -93,7 +99,7 @@ class Probe:
                 f"no such folder: {self.store.root}; the first load or serve creates it"
             )
         with suppress(InsufficientPermissions):
-            self.store.names(f"{STAGE}/{self.probe_name}")
+            self.store.names(f"{LOGS}/{self.probe_name}")
         return self.store.root
 
     def try_folder(self, folder: str) -> None:
@@ -102,11 +108,10 @@ class Probe:
         if not self.attempt(f"write {folder}", partial(self._write, path)):
             return
         self.attempt(f"read {folder}", partial(self._read, path))
-        if folder == STAGE:
+        if folder == self.layout.stage:
             self.attempt("write once", partial(self._write_once, path))
-            self.attempt(
-                "publish", partial(self._publish, path, f"segment-data/{self.probe_name}/probe")
-            )
+            final = f"{self.layout.roots[0]}/{self.probe_name}/probe"
+            self.attempt("publish", partial(self._publish, path, final))
         self.attempt(f"delete {folder}", partial(self._delete, path))
 
     def _list(self, folder: str) -> str:
@@ -148,17 +153,19 @@ class Probe:
             database=report.DATABASE,
             name=self.probe_name.replace("-", "_"),
             source="",
-            location=f"{STAGE}/{self.probe_name}",
+            location=f"{self.layout.stage}/{self.probe_name}",
             columns=(Column(name="id", type=Type.STRING),),
             partition_columns=("day",),
         )
 
     def try_catalog(self) -> None:
-        if self.attempt(f"database {report.DATABASE}", self._database) and self.attempt(
-            "create a table", self._create
-        ):
-            self.attempt("add a column", self._add_column)
-            self.attempt("add a partition", self._add_partition)
+        table, more = self.table, [Column(name="name", type=Type.STRING)]
+        if self.attempt("create a table", partial(self._ensure, table)):
+            self.attempt("add a column", partial(self._ensure, table.with_columns(more)))
+            partition = {"day": "2026-11-01"}
+            self.attempt(
+                "add a partition", partial(self._ensure, table.with_partitions([partition]))
+            )
             self.attempt("drop a table", self._drop)
 
     def try_cluster(self) -> None:
@@ -167,21 +174,10 @@ class Probe:
             if not self.attempt(name, operation):
                 return
 
-    def _database(self) -> str:
-        self.catalog.database(report.DATABASE)
-        return "exists"
-
-    def _create(self) -> str:
-        self.catalog.create(self.table)
-        return "created"
-
-    def _add_column(self) -> str:
-        self.catalog.add_columns(self.table, [Column(name="name", type=Type.STRING)])
-        return "added"
-
-    def _add_partition(self) -> str:
-        self.catalog.add_partitions(self.table, [{"day": "2026-11-01"}])
-        return "added"
+    def _ensure(self, table: CatalogTable) -> str:
+        for problem in self.catalog.ensure([table], NoProgress()).values():
+            raise problem
+        return f"registered in {table.database}"
 
     def _drop(self) -> str:
         self.catalog.drop(self.table)

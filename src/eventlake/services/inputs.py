@@ -3,12 +3,11 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 from eventlake import archive
 from eventlake.errors import EventLakeError, InvalidSettings
-from eventlake.lakes import open_store
-from eventlake.ledger import list_source_folders
+from eventlake.lake import Lake
+from eventlake.ledger import list_ledgers
 from eventlake.model.commit import Input
 from eventlake.model.layout import LOGS
 from eventlake.model.settings import SourceSettings
@@ -16,9 +15,10 @@ from eventlake.ports import Progress
 from eventlake.stores import Store
 
 
-def check_source(store: Store, settings: SourceSettings) -> None:
+def check_source(lake: Lake, settings: SourceSettings) -> None:
     """Raise `InvalidSettings` if the lake has neither a ledger nor an archive of the source."""
-    folders = {*list_source_folders(store), *store.names(LOGS)[0]}
+    landed = {ledger.folder for ledger in list_ledgers(lake.store, lake.layout)}
+    folders = landed.union(lake.store.names(LOGS)[0])
     if settings.folder not in folders:
         names = ", ".join(sorted(folders)) or "none yet"
         raise InvalidSettings(
@@ -32,21 +32,16 @@ def list_archive_days(store: Store, folder: str) -> list[str]:
     return [archive.lake_address(f"{folder}/{day}") for day in days if not day.startswith(".")]
 
 
-def open_input_stores(paths: Sequence[str | Path], lake: Store) -> dict[str, Store]:
-    """Open the buckets of the paths; return them and the lake's store by address prefix."""
-    roots = {archive.bucket_address(str(path)) for path in paths if archive.is_address(str(path))}
-    others = {root: open_store(root) for root in roots if root != lake.root}
-    return {**archive.lake_input_stores(lake), **others}
-
-
 def copy_streams(
-    listing: archive.InputListing, store: Store, folder: str, progress: Progress
+    listing: archive.InputListing, lake: Lake, folder: str, progress: Progress
 ) -> archive.InputListing:
     """Copy the pipes of a listing into the archive, and list the copies as inputs."""
     if not listing.streams:
         return listing
     progress.step("archive", 0, 1, 0)
-    copies = {path: archive.copy_stream(path, store, folder) for path in listing.streams}
+    copies = {
+        path: archive.copy_stream(path, lake.store, folder, lake.clock) for path in listing.streams
+    }
     inputs = {one.uri: one for one in (*listing.inputs, *copies.values()) if one}
     empty = tuple(
         "standard input" if path == "-" else path for path, copy in copies.items() if copy is None
@@ -83,7 +78,7 @@ def no_logs_warnings(listing: archive.InputListing) -> tuple[str, ...]:
 def copy_into_lake(
     inputs: Sequence[Input], store: Store, folder: str, stores: archive.InputStores
 ) -> tuple[Input, ...]:
-    """Copy inputs outside the lake into its archive, where a cluster can read them."""
+    """Copy inputs outside the lake into its archive, where any job can read them."""
     inside = [one for one in inputs if one.uri.startswith(archive.LAKE)]
     outside = (one for one in inputs if one not in inside)
     copies = archive.copy_inputs(outside, store, folder, stores)

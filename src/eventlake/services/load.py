@@ -1,32 +1,28 @@
-"""Load raw logs into a lake: plan, run in this process or on a cluster, return the result."""
+"""Load raw logs into a lake: plan, run in this process or as a job, return the result."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 from pydantic import Field
 
 from eventlake import archive
 from eventlake.claims import check_claims
-from eventlake.collect.source import archive_folder, resolve_settings
+from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import Internal
-from eventlake.lakes import open_job_runner, open_parts, open_store
-from eventlake.ledger import Ledger, State
+from eventlake.lake import Lake
+from eventlake.lakes import open_input_stores, open_job_runner, open_parts
+from eventlake.ledger import State, resolve_source
 from eventlake.model.commit import Commit, Counts, TableCommit
+from eventlake.model.layout import archive_path
 from eventlake.model.naming import catalog_name
 from eventlake.model.settings import SourceSettings
+from eventlake.model.tunables import Tunables
 from eventlake.model.values import FrozenModel
 from eventlake.pipeline.finish import FinishResult
-from eventlake.pipeline.plan import (
-    UnfinishedRuns,
-    check_settings,
-    find_unfinished_runs,
-    make_plan,
-    recover,
-    rename_warnings,
-)
+from eventlake.pipeline.plan import check_settings, make_plan, rename_warnings
+from eventlake.pipeline.recover import UnfinishedRuns, find_unfinished_runs, recover
 from eventlake.pipeline.submit import submit_run
 from eventlake.pipeline.sync import Run
 from eventlake.pipeline.sync import sync as run_sync
@@ -39,8 +35,8 @@ from eventlake.services.inputs import (
     list_archive_days,
     mention_archived_streams,
     no_logs_warnings,
-    open_input_stores,
 )
+from eventlake.stores import Store
 
 
 class LoadResult(FrozenModel):
@@ -83,16 +79,21 @@ class LoadPlan(FrozenModel):
 
 
 def plan_load(
-    paths: Sequence[str | Path], *, lake: str | Path, settings: SourceSettings
+    paths: Sequence[str | Path],
+    *,
+    lake: str | Path,
+    settings: SourceSettings,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> LoadPlan:
     """Plan a load without writing anything."""
-    parts = open_parts(lake, make=True)
+    parts = open_parts(lake, make=True, clock=clock)
     settings = settings.of_workspace(parts.workspace)
-    listing = archive.find_inputs(paths, open_input_stores(paths, parts.store))
+    stores = open_input_stores(paths, parts.store)
+    listing = archive.find_inputs(paths, stores, parts.layout)
     unfinished = UnfinishedRuns(State(), {}, ())
     if parts.store.is_there:
-        unfinished = find_unfinished_runs(Ledger(parts.store, settings.folder))
-        check_claims(parts.store, settings)
+        unfinished = find_unfinished_runs(parts.ledger(settings.folder), clock.now())
+        check_claims(parts.store, parts.layout, settings)
     state = unfinished.state
     check_settings(state, settings)
     new_inputs = [one for one in listing.inputs if not state.has_loaded(one)]
@@ -115,49 +116,57 @@ def plan_load(
 
 
 def plan_sync(
-    source: str, *, lake: str | Path, changes: Mapping[str, object] | None = None
+    source: str,
+    *,
+    lake: str | Path,
+    changes: Mapping[str, object] | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> LoadPlan:
     """Plan a sync without writing anything."""
-    store = open_store(lake)
-    settings = resolve_settings(store, source, **changes or {})
-    check_source(store, settings)
-    days = list_archive_days(store, archive_folder(settings))
-    return plan_load(days, lake=lake, settings=settings)
+    parts = open_parts(lake)
+    settings = resolve_source(parts.store, parts.layout, source, **changes or {})
+    check_source(parts, settings)
+    days = list_archive_days(parts.store, archive_path(settings.folder))
+    return plan_load(days, lake=lake, settings=settings, clock=clock)
+
+
+Where = str | SparkProvider | JobRunner
+"""Where a run is: in this process on a Spark master or session, or wherever a runner has it."""
 
 
 def load(  # noqa: PLR0913 - each is an option of the command
     paths: Sequence[str | Path],
     *,
-    lake: str | Path,
+    lake: str | Path | Lake,
     settings: SourceSettings,
-    master: str = "local[*]",
+    where: Where = "local[*]",
     keep_raw: bool = False,
     suppressed: Iterable[str] = (),
     temporary_cluster: bool = False,
     progress: Progress | None = None,
-    spark: SparkProvider | None = None,
+    tunables: Tunables = Tunables(),  # noqa: B008 - it is frozen
+    clock: Clock = SYSTEM_CLOCK,
 ) -> LoadResult:
     """Land the events of raw logs that were not loaded before, and finish crashed runs first.
 
-    Runs on the lake's cluster if it has one, otherwise in this process: with the session of
-    `spark`, or one that is started on `master`.
+    Runs on the lake's cluster if it has one and `where` is not another runner.
     """
     progress = progress or NoProgress()
-    parts = open_parts(lake, make=True)
-    cluster = open_job_runner(lake, parts.store, temporary=temporary_cluster)
+    parts = open_parts(lake, make=True, clock=clock)
+    runner = _open_runner(lake, parts.store, where, temporary_cluster)
     settings = settings.of_workspace(parts.workspace)
-    ledger = Ledger(parts.store, settings.folder)
+    ledger = parts.ledger(settings.folder)
     progress.step("plan", 0, 1, 0)
     stores = open_input_stores(paths, parts.store)
-    listing = archive.find_inputs(paths, stores)
+    listing = archive.find_inputs(paths, stores, parts.layout)
     dead, state = recover(parts, ledger, progress)
-    check_claims(parts.store, settings)
+    check_claims(parts.store, parts.layout, settings)
     check_settings(state, settings)
-    listing = copy_streams(listing, parts.store, settings.folder, progress)
+    listing = copy_streams(listing, parts, settings.folder, progress)
     new_inputs = tuple(one for one in listing.inputs if not state.has_loaded(one))
     if keep_raw:
         new_inputs = archive.copy_inputs(new_inputs, parts.store, settings.folder, stores)
-    elif cluster:
+    elif runner and not (isinstance(where, JobRunner) and where.reads_local_files):
         new_inputs = copy_into_lake(new_inputs, parts.store, settings.folder, stores)
     # A sync may have loaded the archived copy of an input whose own load was killed.
     new_inputs = tuple(one for one in new_inputs if not state.has_loaded(one))
@@ -171,44 +180,60 @@ def load(  # noqa: PLR0913 - each is an option of the command
     }
     if not new_inputs:
         return _nothing_to_load(listing, summary)
-    plan = make_plan(state, settings, new_inputs)
-    spark = spark or LocalSpark(master)
-    run = Run(parts, ledger, spark, plan, progress, frozenset(suppressed), dead, stores)
+    plan = make_plan(state, settings, new_inputs, parts.clock.time_ns(), tunables.retired_seconds)
+    spark = _spark_provider(where, parts)
+    run = Run(parts, ledger, spark, plan, progress, frozenset(suppressed), dead, stores, tunables)
     with mention_archived_streams(listing, settings.source):
-        commit, finished = (
-            _run_in_process(run) if cluster is None else _run_on_cluster(run, cluster)
-        )
+        commit, finished = _run_in_process(run) if runner is None else _run_as_job(run, runner)
     return _make_result(commit, finished, summary, run.timings)
 
 
 def sync(  # noqa: PLR0913 - as above
     source: str,
     *,
-    lake: str | Path,
+    lake: str | Path | Lake,
     changes: Mapping[str, object] | None = None,
-    master: str = "local[*]",
+    where: Where = "local[*]",
     suppressed: Iterable[str] = (),
     temporary_cluster: bool = False,
     progress: Progress | None = None,
-    spark: SparkProvider | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> LoadResult:
     """Load the files of the source's archive that were not loaded before.
 
     Settings are those of the last load with `changes` applied, or the defaults at first.
     """
-    store = open_parts(lake).store
-    settings = resolve_settings(store, source, **changes or {})
-    check_source(store, settings)
+    parts = open_parts(lake)
+    settings = resolve_source(parts.store, parts.layout, source, **changes or {})
+    check_source(parts, settings)
     return load(
-        list_archive_days(store, archive_folder(settings)),
+        list_archive_days(parts.store, archive_path(settings.folder)),
         lake=lake,
         settings=settings,
-        master=master,
+        where=where,
         suppressed=suppressed,
         temporary_cluster=temporary_cluster,
         progress=progress,
-        spark=spark,
+        clock=clock,
     )
+
+
+def _open_runner(
+    lake: str | Path | Lake, store: Store, where: Where, temporary_cluster: bool
+) -> AbstractContextManager[JobRunner] | None:
+    """A context with the runner of the run; None if it is in this process."""
+    if isinstance(where, JobRunner):
+        return nullcontext(where)
+    if isinstance(lake, Lake):
+        return None
+    return open_job_runner(lake, store, temporary=temporary_cluster)
+
+
+def _spark_provider(where: Where, lake: Lake) -> SparkProvider:
+    """The provider of this process's session; a job on a runner does not use it."""
+    if isinstance(where, JobRunner):
+        return LocalSpark()
+    return LocalSpark(where, lake.spark_settings) if isinstance(where, str) else where
 
 
 def _nothing_to_load(listing: archive.InputListing, summary: dict[str, Any]) -> LoadResult:
@@ -225,26 +250,26 @@ def _nothing_to_load(listing: archive.InputListing, summary: dict[str, Any]) -> 
 
 def _run_in_process(run: Run) -> tuple[Commit, FinishResult]:
     """Start Spark and sync; an internal error gets the path of Spark's log."""
-    began = perf_counter()
+    clock = run.lake.clock
+    began = clock.monotonic()
     run.progress.step("start", 0, 1, 0)
     run.runner.session()
-    started = perf_counter()
+    started = clock.monotonic()
     try:
         result = run_sync(run)
     except Internal as problem:
         raise Internal(f"{problem}; Spark's log is {log_path()}") from problem
-    run.timings |= {"spark_start": started - began, "total": perf_counter() - started}
+    run.timings |= {"spark_start": started - began, "total": clock.monotonic() - started}
     return result
 
 
-def _run_on_cluster(
-    run: Run, cluster: AbstractContextManager[JobRunner]
-) -> tuple[Commit, FinishResult]:
-    began = perf_counter()
-    run.progress.step("upload", 0, 1, 0)
-    with cluster as ready:
+def _run_as_job(run: Run, runner: AbstractContextManager[JobRunner]) -> tuple[Commit, FinishResult]:
+    clock = run.lake.clock
+    began = clock.monotonic()
+    run.progress.step("submit", 0, 1, 0)
+    with runner as ready:
         result = submit_run(run, ready)
-    run.timings["total"] = perf_counter() - began
+    run.timings["total"] = clock.monotonic() - began
     return result
 
 

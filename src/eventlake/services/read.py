@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,25 +14,21 @@ from pyarrow.fs import FileSystem
 from eventlake.errors import InvalidSettings
 from eventlake.lake import Lake as Parts
 from eventlake.lakes import open_parts
-from eventlake.ledger import Ledger, find_source, list_source_folders, list_sources
+from eventlake.ledger import Ledger, find_source, list_ledgers, list_sources
 from eventlake.ledger.files import LiveFile
 from eventlake.model import report
 from eventlake.model.lake import LakeSettings
-from eventlake.model.layout import LOGS, QUARANTINE, partition_path
+from eventlake.model.layout import LOGS, partition_path
 from eventlake.model.naming import catalog_name
 from eventlake.model.schema import Column
 from eventlake.model.values import FrozenModel
-from eventlake.pipeline.chunks import QUARANTINE_SCHEMA
-from eventlake.pipeline.parallel import MAX_REQUESTS
+from eventlake.parallel import MAX_REQUESTS
+from eventlake.pipeline.quarantine import QUARANTINE_SCHEMA
 from eventlake.query import QueryTable, run_query, run_spark_query, select_mentioned
 from eventlake.reports import read_reports, report_files
 from eventlake.runners.local import LocalSpark
-from eventlake.stores import Store
 from eventlake.stores.damage import reading_parquet
-from eventlake.verify import LakeFiles, Registration, Verification, verify
-
-DATA_ROOT = "segment-data"
-"""The folder of everything that a load writes."""
+from eventlake.verify import LakeFiles, Prefixes, Registration, Verification, verify
 
 
 class TableInfo(FrozenModel):
@@ -75,10 +70,11 @@ class LakeTable:
 def open_lake(lake: str | Path | LakeSettings) -> "Lake":
     """Open an existing lake for reading; raises `InvalidSettings` if there is none."""
     parts = open_parts(lake)
-    if not any(any(parts.store.names(folder)) for folder in (DATA_ROOT, LOGS)):
+    folders = (*parts.layout.roots, LOGS)
+    if not any(any(parts.store.names(folder)) for folder in folders):
         raise InvalidSettings(
-            f"there is no lake at {parts.store.root}: it has neither {DATA_ROOT} nor {LOGS}, "
-            "which the first load creates"
+            f"there is no lake at {parts.store.root}: it has none of the folders "
+            f"{', '.join(folders)}, which the first load creates"
         )
     return Lake(parts)
 
@@ -107,14 +103,15 @@ class Lake:
         with TemporaryDirectory(prefix="eventlake-") as scratch:
             tables = self._query_tables(sql, Path(scratch))
             if engine == "spark":
-                return run_spark_query(LocalSpark(master).session(), tables, sql)
+                spark = LocalSpark(master, self.parts.spark_settings)
+                return run_spark_query(spark.session(), tables, sql)
             return run_query(tables, sql)
 
     def _tables(self) -> list[LakeTable]:
         """The tables of all sources, under their current catalog names."""
-        folders = list_source_folders(self.parts.store)
+        ledgers = list_ledgers(self.parts.store, self.parts.layout)
         with ThreadPoolExecutor(MAX_REQUESTS) as pool:
-            by_source = pool.map(partial(_tables_of, self.parts.store), folders)
+            by_source = pool.map(_tables_of, ledgers)
         tables = (table for tables in by_source for table in tables)
         return sorted(tables, key=lambda table: (table.database, table.name))
 
@@ -153,24 +150,26 @@ class Lake:
             files=[],
         )
         if select_mentioned([reports], sql):
-            reports = replace(reports, files=report_files(self.parts.store, scratch))
+            files = report_files(self.parts.store, self.parts.layout, scratch)
+            reports = replace(reports, files=files)
         return [*tables, reports]
 
     def reports(self, source: str) -> list[dict[str, Any]]:
         """The lines of all reports of a source, oldest run first."""
-        settings = find_source(self.parts.store, source)
+        settings = find_source(self.parts.store, self.parts.layout, source)
         folder = settings.folder if settings else source  # it may have only failed runs
-        lines = read_reports(self.parts.store, folder)
+        lines = read_reports(self.parts.store, self.parts.layout, folder)
         if not (settings or lines):
             raise self._unknown_source(source)
         return lines
 
     def quarantine(self, source: str) -> pa.Table:
         """The quarantined lines of a source, with their reasons."""
-        settings = find_source(self.parts.store, source)
+        settings = find_source(self.parts.store, self.parts.layout, source)
         if settings is None:
             raise self._unknown_source(source)
-        objects = self.parts.store.objects(f"{QUARANTINE}/{settings.folder}")
+        folder = f"{self.parts.layout.quarantine}/{settings.folder}"
+        objects = self.parts.store.objects(folder)
         paths = sorted(one.path for one in objects)
         tables = [self._read_quarantine_file(path) for path in paths if _is_parquet(path)]
         return pa.concat_tables(tables) if tables else pa.table({})
@@ -185,7 +184,9 @@ class Lake:
 
     def verify(self, source: str, progress: Callable[[str], None] | None = None) -> Verification:
         """Compare archive with tables and ledger with catalog, by a second implementation."""
-        place = LakeFiles(*self.parts.store.filesystem())
+        layout = self.parts.layout
+        prefixes = Prefixes(layout.data, layout.quarantine, layout.ledger, layout.sources)
+        place = LakeFiles(*self.parts.store.filesystem(), prefixes)
         return verify(place, source, progress, self._registration)
 
     def _registration(self, database: str, name: str) -> Registration | None:
@@ -199,14 +200,13 @@ class Lake:
         )
 
     def _unknown_source(self, source: str) -> InvalidSettings:
-        sources = list_sources(self.parts.store)
+        sources = list_sources(self.parts.store, self.parts.layout)
         known = sorted({name for one in sources for name in (one.source, one.source_id)})
         names = ", ".join(known) or "none yet"
         return InvalidSettings(f"there is no source {source!r} in this lake; known: {names}")
 
 
-def _tables_of(store: Store, folder: str) -> list[LakeTable]:
-    ledger = Ledger(store, folder)
+def _tables_of(ledger: Ledger) -> list[LakeTable]:
     state, files = ledger.read_state(), ledger.list_live_files()
     if state.settings is None:
         return []

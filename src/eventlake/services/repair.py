@@ -1,20 +1,20 @@
 """Repair the catalog and the list of sources from the ledger."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from eventlake.claims import rebuild_claims
+from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import Damaged, EventLakeError
 from eventlake.lake import Lake
 from eventlake.lakes import open_parts
-from eventlake.ledger import Ledger, State, list_source_folders
+from eventlake.ledger import Ledger, list_ledgers
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.lake import LakeSettings
-from eventlake.model.layout import DATA
 from eventlake.model.settings import SourceSettings
 from eventlake.model.values import FrozenModel
-from eventlake.pipeline.plan import recover
-from eventlake.pipeline.register import PartitionHistory, catalog_table, reports_table
+from eventlake.pipeline.recover import recover
+from eventlake.pipeline.register import complete_tables, reports_table
 from eventlake.ports import NoProgress
 from eventlake.reports import restore_copies
 
@@ -31,11 +31,12 @@ class RepairResult(FrozenModel):
     """Errors of what could not be repaired."""
 
 
-def repair(lake: str | Path | LakeSettings) -> list[RepairResult]:
+def repair(lake: str | Path | LakeSettings, clock: Clock = SYSTEM_CLOCK) -> list[RepairResult]:
     """Finish crashed runs, then correct snapshots, claims and catalog entries of every source."""
-    parts = open_parts(lake)
-    ledgers = [Ledger(parts.store, folder) for folder in list_source_folders(parts.store)]
-    rebuild_claims(parts.store, (one for ledger in ledgers for one in _settings_history(ledger)))
+    parts = open_parts(lake, clock=clock)
+    ledgers = list_ledgers(parts.store, parts.layout)
+    history = (settings for ledger in ledgers for settings in _settings_history(ledger))
+    rebuild_claims(parts.store, parts.layout, history)
     return [_repair_source(parts, ledger) for ledger in ledgers]
 
 
@@ -49,12 +50,10 @@ def _repair_source(lake: Lake, ledger: Ledger) -> RepairResult:
     if state.settings is None:
         return RepairResult(source=ledger.folder)
     source, problems = state.settings.source, list[str]()
-    registered = [
-        name
-        for table in _expected_tables(lake, ledger, state)
-        if (name := _correct_table(lake, table, problems))
-    ]
-    dropped = list(_drop_unknown(lake, ledger, state, problems))
+    expected = complete_tables(lake, ledger, state.settings, state.tables.values()).values()
+    registered = [name for table in expected if (name := _correct_table(lake, table, problems))]
+    known = {table.location for table in expected}
+    dropped = list(_drop_unknown(lake, ledger, state.settings.database, known, problems))
     _register_reports(lake, state.settings, problems)
     return RepairResult(
         source=source,
@@ -64,19 +63,8 @@ def _repair_source(lake: Lake, ledger: Ledger) -> RepairResult:
     )
 
 
-def _expected_tables(lake: Lake, ledger: Ledger, state: State) -> Iterator[CatalogTable]:
-    """The catalog entries that the source's tables should have; creates its database."""
-    history = PartitionHistory(ledger)
-    if state.settings and state.tables:
-        lake.catalog.database(state.settings.database)
-        for schema in state.tables.values():
-            partitions = history.partitions(schema.name)
-            yield catalog_table(lake, state.settings, schema, partitions)
-
-
 def _correct_table(lake: Lake, expected: CatalogTable, problems: list[str]) -> str:
     """Correct a catalog entry; return the table's name, or "" if correct or added to `problems`."""
-    name = f"{expected.database}.{expected.name}"
     try:
         if _is_correct(lake, expected):
             return ""
@@ -84,7 +72,7 @@ def _correct_table(lake: Lake, expected: CatalogTable, problems: list[str]) -> s
     except EventLakeError as problem:
         problems.append(str(problem))
         return ""
-    return name
+    return expected.full_name
 
 
 def _is_correct(lake: Lake, expected: CatalogTable) -> bool:
@@ -105,32 +93,33 @@ def _matches(entry: CatalogTable, expected: CatalogTable) -> bool:
     return same_place and same_partitions and not entry.missing_columns(expected.columns)
 
 
-def _drop_unknown(lake: Lake, ledger: Ledger, state: State, problems: list[str]) -> Iterator[str]:
-    """Drop catalog entries below the source's folder that have neither a ledger entry nor files.
+def _drop_unknown(
+    lake: Lake, ledger: Ledger, database: str, known: Collection[str], problems: list[str]
+) -> Iterator[str]:
+    """Drop catalog entries below the source's folder, not at a known location and without files.
 
     Yields their names; entries with files are added to `problems`.
     """
-    assert state.settings is not None
-    own = {one.location for one in _expected_tables(lake, ledger, state)}
-    for table in lake.catalog.tables(state.settings.database):
-        if not table.location.startswith(f"{DATA}/{ledger.folder}/") or table.location in own:
+    own = f"{lake.layout.source_path(ledger.folder)}/"
+    for table in lake.catalog.tables(database):
+        if not table.location.startswith(own) or table.location in known:
             continue
-        name = f"{table.database}.{table.name}"
         if next(iter(lake.store.objects(table.location)), None):
             problems.append(
-                f"{name} is in the catalog and {table.location} has files, but the ledger has no "
-                "such table: remove both, or load the events again"
+                f"{table.full_name} is in the catalog and {table.location} has files, but the "
+                "ledger has no such table: remove both, or load the events again"
             )
             continue
         lake.catalog.drop(table)
-        yield name
+        yield table.full_name
 
 
 def _register_reports(lake: Lake, settings: SourceSettings, problems: list[str]) -> None:
     """Register all partitions of the source's reports; errors are added to `problems`."""
     try:
-        table = reports_table(settings, *restore_copies(lake.store, settings.folder))
-        lake.catalog.database(table.database)
-        lake.catalog.create(table)
+        days = restore_copies(lake.store, lake.layout, settings.folder)
     except EventLakeError as problem:
         problems.append(str(problem))
+        return
+    errors = lake.catalog.ensure([reports_table(lake, settings, *days)], NoProgress())
+    problems += map(str, errors.values())

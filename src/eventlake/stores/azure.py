@@ -10,9 +10,9 @@ from obstore.store import AzureStore
 from pyarrow.fs import AzureFileSystem, FileSystem
 
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings, Unavailable
-from eventlake.model.lake import AZURE_SECRETS, AzureLogin
+from eventlake.model.azure import AZURE_SECRETS, AzureLogin
 from eventlake.stores.azure_login import Login
-from eventlake.stores.bucket import RETRIES, Bucket
+from eventlake.stores.bucket import Bucket
 
 ROLE = "Storage Blob Data Contributor"
 
@@ -37,7 +37,7 @@ class Adls(Bucket):
             self.container,
             config=self._config(),
             client_options={"allow_http": self.endpoint.startswith("http://")},
-            retry_config=RETRIES,
+            retry_config=self.retry_config(),
         )
 
     def _config(self) -> Any:

@@ -2,27 +2,26 @@
 
 import os
 import socket
-import tomllib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from eventlake.errors import InvalidSettings
-from eventlake.model.lake import AZURE_SECRETS, AzureLogin
+from eventlake.model.azure import AZURE_SECRETS, AzureLogin
+from eventlake.secrets import Secrets
 
-METADATA = ("169.254.169.254", 80)
-"""Address of the Azure instance metadata service."""
 METADATA_SECONDS = 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Login:
     """How to sign in. Pickles without secrets: each process reads them itself."""
 
     how: AzureLogin = AzureLogin.AUTO
     tenant_id: str = ""
     client_id: str = ""
-    credentials_file: str = ""
+    secrets: Secrets
+    metadata: tuple[str, int] = ("169.254.169.254", 80)
+    """Address of the Azure instance metadata service."""
 
     @property
     def method(self) -> AzureLogin:
@@ -83,7 +82,7 @@ class Login:
 
     def _machine(self) -> dict[str, str]:
         endpoint = os.environ.get("IDENTITY_ENDPOINT", "")
-        if not endpoint and not _on_azure():
+        if not endpoint and not self._is_on_azure():
             raise InvalidSettings(
                 "no Azure credentials, and this machine has no managed identity: set "
                 "AZURE_CLIENT_SECRET with tenant_id and client_id, or AZURE_STORAGE_ACCOUNT_KEY, "
@@ -91,6 +90,14 @@ class Login:
             )
         options = {"client_id": self.client_id, "msi_endpoint": endpoint}
         return {"credential_type": "managed_identity", **{k: v for k, v in options.items() if v}}
+
+    def _is_on_azure(self) -> bool:
+        """Whether the metadata service answers; without it, obstore would retry for minutes."""
+        try:
+            with socket.create_connection(self.metadata, METADATA_SECONDS):
+                return True
+        except OSError:
+            return False
 
     def _require(self, options: dict[str, str], method: str) -> dict[str, str]:
         """`options`; raises InvalidSettings if one of them is empty."""
@@ -100,27 +107,8 @@ class Login:
         return options
 
     def secret(self, name: str) -> str:
-        """A secret from the credentials file, else from the environment, else empty."""
-        return self._read_file().get(name, "") or os.environ.get(AZURE_SECRETS[name], "")
-
-    def _read_file(self) -> dict[str, str]:
-        if not self.credentials_file:
-            return {}
-        shown = f"credentials_file is {self.credentials_file!r}"
-        try:
-            secrets = tomllib.loads(Path(self.credentials_file).read_text("utf-8"))
-        except OSError as problem:
-            raise InvalidSettings(f"{shown}: {problem.strerror}") from None
-        except ValueError:  # the message may quote the secret
-            raise InvalidSettings(f"{shown}: not valid TOML") from None
-        if not secrets.keys() <= AZURE_SECRETS.keys() or not all(map(_is_string, secrets.values())):
-            names = " or ".join(AZURE_SECRETS)
-            raise InvalidSettings(f"{shown}: it may only have {names}, as a string")
-        return secrets
-
-
-def _is_string(value: object) -> bool:
-    return isinstance(value, str)
+        """A secret, or empty."""
+        return self.secrets.get(name) or ""
 
 
 def _where_to_set(name: str) -> str:
@@ -132,12 +120,3 @@ def _where_to_set(name: str) -> str:
 
 def _pod_token() -> str:
     return os.environ.get("AZURE_FEDERATED_TOKEN_FILE", "")
-
-
-def _on_azure() -> bool:
-    """Whether the metadata service answers; without it, obstore would retry for minutes."""
-    try:
-        with socket.create_connection(METADATA, METADATA_SECONDS):
-            return True
-    except OSError:
-        return False

@@ -1,55 +1,73 @@
-"""The common part of S3 and ADLS stores."""
+"""The common part of stores in buckets and containers."""
 
-import io
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
 from datetime import timedelta
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+import obstore
 import pyarrow as pa
+import tenacity
 from obstore import exceptions
 
 from eventlake.errors import Unavailable
-from eventlake.stores.ranges import Range, RangeFile, batch_by_size, merge_ranges
+from eventlake.stores.ranges import Range, batch_by_size
 from eventlake.stores.store import CHUNK_BYTES, Change, Object, Store
 
-RETRIES: Any = {"max_retries": 12, "retry_timeout": timedelta(minutes=4)}
-TRIES = 4
+DEFAULT_ATTEMPTS = 13
+RETRY_TIMEOUT = timedelta(minutes=4)
 MAX_REQUESTS = 6
-"""Range requests in flight."""
+"""Objects that `read_ranges` reads at a time."""
 WINDOW_BYTES = 16 << 20
 """Bytes of ranges that are requested together."""
 MAX_GAP_BYTES = 64 << 10
 """Two ranges that are closer than this are read with one request."""
-TRUNCATED = "response body error"
-"""obstore's message for a response that ends too early."""
+UPDATE_SECONDS = 60
+"""Time after which `update` gives up, if others replace the object before each of its tries."""
 
-T = TypeVar("T")
+
+def _is_truncated(problem: BaseException) -> bool:
+    """Whether a response ended too early, by obstore's message; obstore does not retry it."""
+    return isinstance(problem, Unavailable) and "response body error" in str(problem)
+
+
+RETRY_TRUNCATED = tenacity.Retrying(
+    retry=tenacity.retry_if_exception(_is_truncated),
+    stop=tenacity.stop_after_attempt(4),
+    reraise=True,
+)
+
+
+def _give_up_update(state: tenacity.RetryCallState) -> None:
+    raise Unavailable(f"could not write {state.args[1]}: others replace it too often; run again")
 
 
 class Bucket(Store):
-    """The methods that S3 and ADLS share. Subclasses are dataclasses."""
+    """The methods that stores of objects share. Subclasses are dataclasses."""
 
     is_local = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
+    def retry_config(self, max_attempts: int = DEFAULT_ATTEMPTS) -> Any:
+        return {"max_retries": max_attempts - 1, "retry_timeout": RETRY_TIMEOUT}
+
     def uri(self, path: str) -> str:
         return f"{self.root}/{path}"
 
     def open(self, path: str) -> pa.NativeFile:
-        with self.translate_errors("read", path):
-            size = self._store.head(path)["size"]
-        raw = RangeFile(size, lambda at, count: bytes(self.read_range(path, at, count)))
-        return pa.PythonFile(io.BufferedReader(raw, CHUNK_BYTES), "r")
+        errors = partial(self.translate_errors, "read", path)
+        with errors():
+            file = obstore.open_reader(self._store, path, buffer_size=CHUNK_BYTES)
+        return pa.PythonFile(_Reader(file, errors), "r")
 
     @contextmanager
     def open_staged(self, path: str) -> Iterator[pa.NativeFile]:
@@ -66,9 +84,14 @@ class Bucket(Store):
     def update(self, path: str, change: Change) -> None:
         """Retry while others replace the object first."""
         with self.translate_errors("write", path):
-            while not self._try_update(path, change):
-                pass
+            self._try_update(path, change)
 
+    @tenacity.retry(
+        retry=tenacity.retry_if_result(lambda written: not written),
+        wait=tenacity.wait_random_exponential(0.01, max=1),
+        stop=tenacity.stop_after_delay(UPDATE_SECONDS),
+        retry_error_callback=_give_up_update,
+    )
     def _try_update(self, path: str, change: Change) -> bool:
         content, mode = self._read_for_update(path)
         data = change(content)
@@ -88,11 +111,9 @@ class Bucket(Store):
             return None, "create"
         return bytes(result.bytes()), {"e_tag": result.meta["e_tag"]}
 
+    @RETRY_TRUNCATED.wraps
     def publish(self, staged: str, final: str) -> None:
         """Copy; the staged object is deleted later with its stage, which takes fewer requests."""
-        _retry_truncated(partial(self._copy, staged, final))
-
-    def _copy(self, staged: str, final: str) -> None:
         with self.translate_errors("write", final):
             try:
                 self._store.copy(staged, final)
@@ -103,40 +124,53 @@ class Bucket(Store):
         self.write(path, data)
 
     def read_ranges(self, ranges: Iterable[Range]) -> Iterator[pa.Buffer]:
-        """Read adjacent ranges with one request, one window ahead."""
+        """Request the ranges of one window while those of the window before are used."""
         with ThreadPoolExecutor(MAX_REQUESTS) as pool:
-            pending: deque[_Window] = deque()
+            pending: deque[Iterator[pa.Buffer]] = deque()
             for window in batch_by_size(ranges, WINDOW_BYTES):
-                pending.append(_Window(self, pool, window))
+                pending.append(self._request(pool, window))
                 if len(pending) > 1:
-                    yield from pending.popleft().parts()
+                    yield from pending.popleft()
             for last in pending:
-                yield from last.parts()
+                yield from last
+
+    def _request(self, pool: ThreadPoolExecutor, ranges: list[Range]) -> Iterator[pa.Buffer]:
+        """Start to read ranges; return an iterator over them that waits for each object."""
+        by_path: dict[str, list[Range]] = {}
+        for part in ranges:
+            by_path.setdefault(part.path, []).append(part)
+        futures = {
+            path: pool.submit(self._read_parts, path, parts) for path, parts in by_path.items()
+        }
+        # A future's result is an iterator, so each call of next() gives the object's next range.
+        return (next(futures[part.path].result()) for part in ranges)
+
+    def _read_parts(self, path: str, parts: list[Range]) -> Iterator[pa.Buffer]:
+        """Read ranges of one object; those close to each other with one request."""
+        starts, ends = [part.start for part in parts], [part.end for part in parts]
+        with self.translate_errors("read", path):
+            buffers = self._store.get_ranges(path, starts=starts, ends=ends, coalesce=MAX_GAP_BYTES)
+        return map(pa.py_buffer, buffers)
 
     def delete(self, paths: Iterable[str]) -> None:
-        batch = list(paths)
-        if batch:
-            _retry_truncated(partial(self._delete, batch))
+        if batch := list(paths):
+            RETRY_TRUNCATED.copy()(self._delete, batch)
 
     def _delete(self, paths: list[str]) -> None:
         with self.translate_errors("delete", paths[0]):
             self._store.delete(paths)
 
+    @RETRY_TRUNCATED.wraps
     def names(self, prefix: str) -> tuple[list[str], list[str]]:
-        return _retry_truncated(partial(super().names, prefix))
+        return super().names(prefix)
 
     def objects(self, prefix: str, after: str = "") -> Iterator[Object]:
         """Continue a truncated listing after its last object."""
-        for retries_left in reversed(range(TRIES)):
-            try:
+        for attempt in RETRY_TRUNCATED.copy():
+            with attempt:
                 for entry in super().objects(prefix, after):
                     after = entry.path
                     yield entry
-            except Unavailable as problem:
-                if not retries_left or TRUNCATED not in str(problem):
-                    raise
-            else:
-                return
 
     def names_after(self, folder: str, name: str) -> list[str]:
         """List from `name` on, so that earlier objects cost no requests."""
@@ -156,26 +190,17 @@ class Bucket(Store):
         """Do nothing: a bucket has no folders."""
 
 
-class _Window:
-    """Ranges whose requests are in flight."""
+class _Reader:
+    """A file whose reads raise EventLake errors."""
 
-    def __init__(self, store: Bucket, pool: ThreadPoolExecutor, ranges: list[Range]) -> None:
-        self._ranges, self._merged = ranges, merge_ranges(ranges, MAX_GAP_BYTES)
-        wholes = dict.fromkeys(self._merged.values())
-        self._pending = {whole: pool.submit(store.read_range, *whole) for whole in wholes}
+    closed = False  # Arrow asks for it, and files of obstore do not have it
 
-    def parts(self) -> Iterator[pa.Buffer]:
-        for part in self._ranges:
-            whole = self._merged[part]
-            yield self._pending[whole].result().slice(part.start - whole.start, part.size)
+    def __init__(self, file: Any, errors: Callable[[], AbstractContextManager[None]]) -> None:
+        self._file, self._errors = file, errors
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
 
-def _retry_truncated(work: Callable[[], T]) -> T:
-    """Repeat an idempotent request whose response was truncated, which obstore does not retry."""
-    for _ in range(TRIES - 1):
-        try:
-            return work()
-        except Unavailable as problem:
-            if TRUNCATED not in str(problem):
-                raise
-    return work()
+    def read(self, size: int = -1) -> Any:
+        with self._errors():
+            return self._file.read(size)

@@ -1,18 +1,19 @@
 """Objects in an S3 bucket or in an S3-compatible store."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from obstore import exceptions
+from obstore.auth.boto3 import Boto3CredentialProvider
 from obstore.store import S3Store
 from pyarrow.fs import FileSystem, S3FileSystem
 
-from eventlake.aws import DENIED, NOT_ACCEPTED, Access
+from eventlake.aws import DENIED, MIN_VALIDITY, NOT_ACCEPTED, Access
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings, Unavailable
-from eventlake.model.layout import STAGE
-from eventlake.stores.bucket import RETRIES, Bucket
+from eventlake.stores.bucket import DEFAULT_ATTEMPTS, Bucket
 
 ACTIONS = {
     "read": "s3:GetObject",
@@ -45,9 +46,18 @@ class S3(Bucket):
             self.bucket,
             config=self._config(),
             client_options={"allow_http": self.endpoint.startswith("http://")},
-            retry_config=RETRIES,
-            credential_provider=self.access.credentials(),
+            retry_config=self.retry_config(self.access.max_attempts or DEFAULT_ATTEMPTS),
+            credential_provider=self._credentials(),
         )
+
+    def _credentials(self) -> Callable[[], Any]:
+        """A function that returns valid credentials; raises InvalidSettings if there are none."""
+        if self.access.role_arn:
+            return self.access.role_credentials()
+        provider: Callable[[], Any] = Boto3CredentialProvider(
+            self.access.session(), ttl=MIN_VALIDITY
+        )
+        return provider
 
     def _config(self) -> Any:
         config: dict[str, Any] = {
@@ -67,7 +77,7 @@ class S3(Bucket):
         return config
 
     def filesystem(self) -> tuple[FileSystem, str]:
-        credentials = self.access.credentials()()
+        credentials = self._credentials()()
         scheme, _, host = self.endpoint.rpartition("://")
         return S3FileSystem(
             access_key=credentials["access_key_id"],
@@ -111,15 +121,14 @@ class S3(Bucket):
         return ""
 
     def _denied(self, text: str, verb: str, path: str) -> str:
-        stage = " (the stage)" if path.startswith(STAGE) else ""
         if "kms:" in text:
             key = self.kms_key_id or "the bucket's key"
             return (
-                f"no permission to {verb} {self.root}/{path}{stage}: grant kms:GenerateDataKey and "
+                f"no permission to {verb} {self.root}/{path}: grant kms:GenerateDataKey and "
                 f"kms:Decrypt on {key}"
             )
         permission = self._missing_permission(text, verb, path)
-        return f"no permission to {verb} {self.root}/{path}{stage}: grant {permission}"
+        return f"no permission to {verb} {self.root}/{path}: grant {permission}"
 
     def _missing_permission(self, text: str, verb: str, path: str) -> str:
         """The permission to grant: the one that AWS names, else the usual one for `verb`."""

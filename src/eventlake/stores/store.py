@@ -32,7 +32,7 @@ class Store:
     """The objects below a lake's root. Pickles, so that workers open the same store."""
 
     root: str
-    """Prefix of every path: a folder's absolute path, or `s3://bucket`."""
+    """Prefix of every path: a folder's absolute path, or a bucket's address."""
     is_local: bool
     """Whether the store is on this machine, so that recent writes are read from the page cache."""
     _store: Any
@@ -112,11 +112,6 @@ class Store:
         with self.translate_errors("read", path):
             for piece in self._store.get(path).stream(min_chunk_size=CHUNK_BYTES):
                 yield bytes(piece)
-
-    def read_range(self, path: str, start: int, size: int) -> pa.Buffer:
-        """Read a part of an object."""
-        with self.translate_errors("read", path):
-            return pa.py_buffer(self._store.get_range(path, start=start, length=size))
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         """Write an object atomically."""

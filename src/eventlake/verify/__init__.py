@@ -5,8 +5,8 @@ ids and partitions of events are held in a DuckDB database, which spills to disk
 """
 
 from eventlake.verify.catalog import Registration
-from eventlake.verify.files import LakeFiles
+from eventlake.verify.files import LakeFiles, Prefixes
 from eventlake.verify.result import TableCheck, Verification
 from eventlake.verify.run import verify
 
-__all__ = ["LakeFiles", "Registration", "TableCheck", "Verification", "verify"]
+__all__ = ["LakeFiles", "Prefixes", "Registration", "TableCheck", "Verification", "verify"]

@@ -8,7 +8,6 @@ from eventlake.verify.check import Check
 from eventlake.verify.events import catalog_name
 
 _REPAIR = "`eventlake repair` corrects it"
-_SOURCES = "segment-data/sources.json"
 
 
 class Registration(NamedTuple):
@@ -38,7 +37,7 @@ def check_catalog(check: Check, find: Find) -> None:
 
 
 def _check_table(check: Check, table: str, name: str, registered: Registration) -> None:
-    location = f"segment-data/data/{check.folder}/segment_type={table}"
+    location = f"{check.prefixes.data}/{check.folder}/segment_type={table}"
     if registered.location.rstrip("/") != location:
         check.problems.append(
             f"{name} is in the catalog with the location {registered.location}, not {location}: "
@@ -64,16 +63,17 @@ def _check_table(check: Check, table: str, name: str, registered: Registration) 
 
 def check_sources(check: Check) -> None:
     """Report names of the source that are missing in the lake's list of sources."""
-    if not check.files.has(_SOURCES):
-        check.problems.append(f"{_SOURCES} is gone: {_REPAIR}")
+    path = check.prefixes.sources
+    if not check.files.has(path):
+        check.problems.append(f"{path} is gone: {_REPAIR}")
         return
     try:
-        claimed = _claimed_names(json.loads(check.files.read([_SOURCES])[0]), check.folder)
+        claimed = _claimed_names(json.loads(check.files.read([path])[0]), check.folder)
     except (ValueError, KeyError, TypeError, AttributeError):
-        check.problems.append(f"{_SOURCES} is damaged: {_REPAIR}")
+        check.problems.append(f"{path} is damaged: {_REPAIR}")
         return
     names = {(c.settings["database"], c.settings["table_prefix"]) for c in check.commits}
-    title = f"{_SOURCES} does not list these names of {check.folder} ({_REPAIR})"
+    title = f"{path} does not list these names of {check.folder} ({_REPAIR})"
     check.report(title, [".".join(filter(None, one)) for one in names - claimed])
 
 

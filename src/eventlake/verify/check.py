@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eventlake.verify.files import LakeFiles
+from eventlake.verify.files import LakeFiles, Prefixes
 from eventlake.verify.ledger import Commit
 
 MAX_EXAMPLES = 20
@@ -42,6 +42,10 @@ class Check:
 
     def __post_init__(self) -> None:
         self.db.execute(_SCHEMA)
+
+    @property
+    def prefixes(self) -> Prefixes:
+        return self.files.prefixes
 
     @property
     def settings(self) -> dict[str, Any]:

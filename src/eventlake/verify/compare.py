@@ -97,7 +97,7 @@ def _differences(committed: dict[str, int], actual: dict[str, int]) -> list[str]
 
 def _count_quarantine(check: Check) -> dict[str, Counter[str]]:
     """By run, the number of quarantined lines for each reason."""
-    paths = check.files.files(f"segment-data/quarantine/{check.folder}")
+    paths = check.files.files(f"{check.prefixes.quarantine}/{check.folder}")
     bodies = (commit.body for commit in check.commits)
     named = {body["quarantine"]["path"] for body in bodies if "quarantine" in body}
     check.report("quarantine files of commits that are gone", named - paths.keys())

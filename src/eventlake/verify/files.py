@@ -1,17 +1,18 @@
 """Reads a lake's files through Arrow's filesystems, not through the store that wrote them."""
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import unquote, unquote_to_bytes
 
 import pyarrow as pa
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSystem
 
-from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings, Unavailable
+from eventlake.errors import EventLakeError, InsufficientPermissions, Unavailable
+from eventlake.verify.s3_errors import explain_refusal, is_refused
 
 MAX_READS = 16
 """Small objects that are read at the same time."""
@@ -21,35 +22,32 @@ LAKE = "lake:"
 """Prefix of addresses of files in the lake; a percent-encoded path follows."""
 
 _BUFFER = 1 << 20
-_NOT_ACCEPTED = InvalidSettings, "the AWS credentials are not accepted"
-_WRONG_REGION = InvalidSettings, "the bucket is in another region"
-_ERRORS: dict[str, tuple[type[EventLakeError], str]] = {
-    "NO_SUCH_BUCKET": (InvalidSettings, "the bucket does not exist"),
-    "ACCESS_DENIED": (
-        InsufficientPermissions,
-        "grant s3:ListBucket on the bucket and s3:GetObject on its objects",
-    ),
-    "INVALID_ACCESS_KEY_ID": _NOT_ACCEPTED,
-    "SIGNATURE_DOES_NOT_MATCH": _NOT_ACCEPTED,
-    "ExpiredToken": _NOT_ACCEPTED,
-    "InvalidToken": _NOT_ACCEPTED,
-    "301": _WRONG_REGION,
-    "AuthorizationHeaderMalformed": _WRONG_REGION,
-}
-"""Arrow's name for an error of S3, our error class and its message."""
-_ERROR_NAME = re.compile(r"(?:AWS Error|HTTP status|ExceptionName:) (\w+)")
+
+
+class Prefixes(NamedTuple):
+    """Where a lake has what is verified; the paths below these are rules of this package."""
+
+    data: str = "segment-data/data"
+    quarantine: str = "segment-data/quarantine"
+    ledger: str = "segment-data/ledger"
+    sources: str = "segment-data/sources.json"
+
+
+DEFAULT_PREFIXES = Prefixes()
 
 
 @dataclass(frozen=True)
 class LakeFiles:
-    """A lake's filesystem, and the prefix of all paths in it: a folder or a bucket."""
+    """A lake's filesystem, its root there (a folder or a bucket), and the prefixes of its files."""
 
     filesystem: FileSystem
     root: str
+    prefixes: Prefixes = DEFAULT_PREFIXES
 
     @property
-    def _in_s3(self) -> bool:
-        return bool(self.filesystem.type_name == "s3")
+    def _scheme(self) -> str:
+        """The scheme of the addresses of the lake's files; `local` on disk."""
+        return str(self.filesystem.type_name)
 
     def full_path(self, path: str) -> str:
         """A path of the lake in the filesystem."""
@@ -110,8 +108,8 @@ class LakeFiles:
         scheme, _, path = address.partition("://")
         if scheme == "file":
             return LocalFileSystem(), unquote_to_bytes(path)  # file names need not be valid text
-        if not self._in_s3:
-            raise OSError("it is in S3, and the lake is not")
+        if scheme != self._scheme:
+            raise OSError(f"it is in {scheme.upper()}, and the lake is not")
         return self.filesystem, path
 
     def explain_log(self, problem: Exception, address: str) -> str:
@@ -121,8 +119,8 @@ class LakeFiles:
         return self.explain(problem, unquote(address.removeprefix(LAKE)))
 
     def explain(self, problem: Exception, path: str) -> str:
-        """Why a file of the lake cannot be read; raises an EventLakeError for errors of S3."""
-        if self._in_s3 and "AWS Error " in str(problem):
+        """Why a file of the lake cannot be read; raises an EventLakeError if the bucket refuses."""
+        if is_refused(problem):
             raise self._translate(problem, path) from problem
         return one_line(problem)
 
@@ -135,12 +133,11 @@ class LakeFiles:
             raise self._translate(problem, path) from problem
 
     def _translate(self, problem: Exception, path: str) -> EventLakeError:
-        where = f"s3://{self.full_path(path)}" if self._in_s3 else self.full_path(path)
+        on_disk = isinstance(self.filesystem, LocalFileSystem)
+        where = self.full_path(path) if on_disk else f"{self._scheme}://{self.full_path(path)}"
         if isinstance(problem, PermissionError):
             return InsufficientPermissions(f"no permission to read {where}: grant it and run again")
-        names = _ERROR_NAME.findall(str(problem))
-        matches = (_ERRORS[name] for name in names if name in _ERRORS)
-        kind, meaning = next(matches, (Unavailable, one_line(problem)))
+        kind, meaning = explain_refusal(problem) or (Unavailable, one_line(problem))
         return kind(f"could not read {where}: {meaning}")
 
 

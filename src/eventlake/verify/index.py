@@ -37,7 +37,7 @@ class Sums(NamedTuple):
 
 def check_index(check: Check) -> None:
     """Compare the index files with their commits and with the rows of the tables."""
-    folder = f"segment-data/ledger/{check.folder}/ids"
+    folder = f"{check.prefixes.ledger}/{check.folder}/ids"
     paths = [path for path in check.files.files(folder) if path.endswith(".parquet")]
     described, retired = live_index(check.commits)
     check.report(

@@ -15,7 +15,6 @@ from eventlake.verify.files import LakeFiles
 
 COUNTS = ("received", "landed", "duplicates", "suppressed", "quarantined", "skipped")
 _DAY = 86_400_000_000
-_LEDGER = "segment-data/ledger"
 _NUMBERED = re.compile(r"(?!0{12})\d{12}\.json", re.ASCII)
 _SNAPSHOT = re.compile(r"snapshots/\d{12}\.json", re.ASCII)
 _MAX_NAMES = 20
@@ -117,24 +116,15 @@ class _CommitForm(Struct):
     quarantine: _Staged | None = None
 
 
-_DEFAULTS = {
-    "naming": "segment",
-    "date_partition": "day/hour",
-    "table_prefix": "",
-    "dedup_days": 7,
-    "skip_events": (),
-}
-
-
 def _parse_commit(path: str, content: bytes) -> Commit:
-    msgspec.json.decode(content, type=_CommitForm)
+    form = msgspec.json.decode(content, type=_CommitForm)
     body = json.loads(content)
     tables = body.get("tables", ())
     added = {file["path"]: file for one in tables for file in one.get("adds", ())}
     return Commit(
         seq=int(PurePosixPath(path).stem),
         run=body["run_id"],
-        settings=_DEFAULTS | body["settings"],
+        settings=msgspec.to_builtins(form.settings) | body["settings"],
         uris=sorted(one["uri"] for one in body["inputs"]),
         counts=dict.fromkeys(COUNTS, 0) | body["counts"],
         tables={one["table"]["name"]: dict.fromkeys(COUNTS, 0) | one["counts"] for one in tables},
@@ -151,7 +141,7 @@ def _parse_commit(path: str, content: bytes) -> Commit:
 
 def _commit_paths(files: LakeFiles, folder: str) -> list[str]:
     """The paths of a source's commits, in order; raises `Damaged` if one is gone."""
-    ledger = f"{_LEDGER}/{folder}/"
+    ledger = f"{files.prefixes.ledger}/{folder}/"
     names = [path.removeprefix(ledger) for path in files.files(ledger.rstrip("/"))]
     commits = {int(name[:12]) for name in names if _NUMBERED.fullmatch(name)}
     snapshots = [int(PurePosixPath(name).stem) for name in names if _SNAPSHOT.fullmatch(name)]
@@ -197,10 +187,10 @@ def read_commits(files: LakeFiles, folder: str) -> list[Commit]:
 def find_folder(files: LakeFiles, source: str) -> str:
     """The folder of a source by id or, if no id matches, by slug; raises InvalidSettings."""
     sources: dict[str, tuple[str, str]] = {}
-    for folder in files.folders(_LEDGER):
+    for folder in files.folders(files.prefixes.ledger):
         for newest in _read_commits(files, _commit_paths(files, folder)[-1:]):
             slug = newest.settings["source"]
-            sources[folder] = newest.settings.get("source_id", slug), slug
+            sources[folder] = newest.settings["source_id"] or slug, slug
     for which in (0, 1):
         matches = [folder for folder, names in sources.items() if names[which] == source]
         if len(matches) == 1:
@@ -211,8 +201,9 @@ def find_folder(files: LakeFiles, source: str) -> str:
                 f"source is {source!r}, the slug of {len(matches)} sources: give the id of one "
                 f"of them, {ids}"
             )
-    if not any(map(files.folders, ("segment-data", "segment-logs"))):
+    roots = dict.fromkeys(path.partition("/")[0] for path in files.prefixes)
+    if not any(map(files.folders, (*roots, "segment-logs"))):
         where = files.full_path("").rstrip("/")
-        raise InvalidSettings(f"there is no lake at {where}: it has no segment-data")
+        raise InvalidSettings(f"there is no lake at {where}: it has no {' or '.join(roots)}")
     listed = ", ".join(f"{slug} (id {identity})" for identity, slug in sources.values())
     raise InvalidSettings(f"source is {source!r}; this lake has: {listed or 'none'}")

@@ -19,7 +19,7 @@ State = dict[str, Any]
 
 def check_snapshots(check: Check) -> None:
     """Report snapshots that differ from the commits up to their own."""
-    folder = f"segment-data/ledger/{check.folder}/snapshots"
+    folder = f"{check.prefixes.ledger}/{check.folder}/snapshots"
     numbered = {int(path[-17:-5]): path for path in check.files.files(folder) if _is_snapshot(path)}
     state: State = {"inputs": set(), "tables": {}, "runs": {}, "files": {}}
     for number, commit in enumerate(check.commits, 1):

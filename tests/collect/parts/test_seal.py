@@ -112,6 +112,6 @@ def test_close_does_not_wait_for_ever(tmp_path: Path) -> None:
     sealer.add(complete)
     start = time.monotonic()
     assert not sealer.close(0.3)
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 20
     assert sealer.has_stopped
     assert complete.path.exists()

@@ -10,48 +10,51 @@ from pathlib import Path
 import pytest
 
 from eventlake.collect.limits import Limits
-from eventlake.collect.metrics import Metrics
-from eventlake.collect.server import CollectorRuntime, CollectorSettings, TroubleLog
+from eventlake.collect.metrics import SourceCounts
+from eventlake.collect.refusal import Refusal
+from eventlake.collect.server import Collector
+from eventlake.collect.settings import CollectorSettings, ServedSource
 from eventlake.errors import Unavailable
 from eventlake.model.settings import source_settings
 from eventlake.stores import Disk, Store
 from tests.collect.parts.test_app import Response, ask, basic
 
-SETTINGS = source_settings(source="web")
+WEB = ServedSource(source_settings(source="web"), ("the-key",))
+IOS = ServedSource(source_settings(source="ios"))
 # A segment for each event, and no room for a second one while the first waits.
 TIGHT = Limits(seal_bytes=1, backlog_bytes=10, drain_seconds=0.3)
 
 
 @dataclass(frozen=True)
 class UnreachableBucket(Disk):
-    """A store that fails while `failures` is not empty."""
+    """A store that fails for paths with any of `failures` in them."""
 
     failures: list[str] = field(default_factory=list)
 
     def exists(self, path: str) -> bool:
-        if self.failures:
+        if any(part in path for part in self.failures):
             raise Unavailable("no route to the bucket")
         return super().exists(path)
 
 
 def run_collector(
-    store: Store, limits: Limits, scenario: Callable[[CollectorRuntime], Awaitable[None]]
-) -> Metrics:
-    async def run() -> Metrics:
-        runtime = CollectorRuntime(
-            CollectorSettings(store, SETTINGS, write_key="the-key", limits=limits),
-            TroubleLog(Metrics()),
-        )
-        await scenario(runtime)
-        await runtime.close()
-        return runtime.app.metrics
+    store: Store, limits: Limits, scenario: Callable[[Collector], Awaitable[None]]
+) -> None:
+    async def run() -> None:
+        collector = Collector(CollectorSettings(store, limits=limits), [WEB])
+        await scenario(collector)
+        await collector.close()
 
-    return asyncio.run(run())
+    asyncio.run(run())
 
 
-async def page(runtime: CollectorRuntime, number: int) -> Response:
+def counts(collector: Collector) -> SourceCounts:
+    return collector.app.keys.sources[0].counts
+
+
+async def page(collector: Collector, number: int, key: str = "the-key") -> Response:
     event = {"userId": "u", "messageId": f"m{number}"}
-    return await ask(runtime.app, "POST", "/v1/page", event, basic())
+    return await ask(collector.app, "POST", "/v1/page", event, basic(key))
 
 
 def ids(store: Store) -> list[str]:
@@ -63,17 +66,17 @@ def ids(store: Store) -> list[str]:
 def test_an_unreachable_bucket_is_503_until_it_is_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store = UnreachableBucket(str(tmp_path), ["unreachable"])
+    store = UnreachableBucket(str(tmp_path), ["segment-logs"])
 
-    async def scenario(runtime: CollectorRuntime) -> None:
-        assert (await page(runtime, 1)).status == 200
-        assert (await page(runtime, 2)).status == 503
-        assert runtime.get_gauges()["spool_bytes"] > 0
-        while not runtime.app.metrics.troubles:
+    async def scenario(collector: Collector) -> None:
+        assert (await page(collector, 1)).status == 200
+        assert (await page(collector, 2)).status == 503
+        assert collector.app.keys.sources[0].get_gauges()["spool_bytes"] > 0
+        while not counts(collector).troubles:
             await asyncio.sleep(0.01)
         store.failures.clear()
         for _ in range(100):
-            if (await page(runtime, 3)).status == 200:
+            if (await page(collector, 3)).status == 200:
                 return
             await asyncio.sleep(0.05)
         raise AssertionError("it did not recover")
@@ -86,45 +89,69 @@ def test_an_unreachable_bucket_is_503_until_it_is_back(
 def test_segments_that_were_not_archived_are_archived_by_the_next_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store = UnreachableBucket(str(tmp_path), ["unreachable"])
+    store = UnreachableBucket(str(tmp_path), ["segment-logs"])
 
-    async def first(runtime: CollectorRuntime) -> None:
-        assert (await page(runtime, 1)).status == 200
+    async def first(collector: Collector) -> None:
+        assert (await page(collector, 1)).status == 200
 
     run_collector(store, TIGHT, first)
-    assert "some events are still in the spool" in capsys.readouterr().err
+    assert "some events of web are still in the spool" in capsys.readouterr().err
     assert ids(store) == []
     store.failures.clear()
 
-    async def second(runtime: CollectorRuntime) -> None:
+    async def second(collector: Collector) -> None:
         """Send nothing."""
 
     run_collector(store, TIGHT, second)
     assert ids(store) == ["m1"]
 
 
+def test_a_source_with_a_full_backlog_leaves_room_for_the_others(tmp_path: Path) -> None:
+    store = UnreachableBucket(str(tmp_path), ["segment-logs/ios"])
+
+    async def run() -> None:
+        ios = ServedSource(IOS.settings, ("ios-key",))
+        collector = Collector(CollectorSettings(store, limits=TIGHT), [WEB, ios])
+        assert (await page(collector, 1, "ios-key")).status == 200
+        assert (await page(collector, 2, "ios-key")).status == 503
+        for number in (3, 4):
+            while (await page(collector, number)).status != 200:  # until the last is sealed
+                await asyncio.sleep(0.01)
+        await collector.close()
+
+    asyncio.run(asyncio.wait_for(run(), 10))
+    assert ids(store) == ["m3", "m4"]
+
+
 def test_changed_files_are_reloaded_and_invalid_ones_ignored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = Disk(str(tmp_path / "lake"))
+    everyone, users = tmp_path / "everyone", tmp_path / "users"
+    everyone.write_text("e\n")
+    users.write_text("u\n")
 
     async def run() -> None:
-        users = tmp_path / "users"
-        users.write_text("u\n")
-        runtime = CollectorRuntime(
-            CollectorSettings(store, SETTINGS, suppress=users), TroubleLog(Metrics())
-        )
-        key = runtime.app.gate.write_key
-        assert runtime.app.suppressed == {"u"}
+        web = ServedSource(WEB.settings, ("1", "2"), (everyone,))
+        ios = ServedSource(IOS.settings, (), (everyone, users))
+        collector = Collector(CollectorSettings(store), [web, ios])
+        first, second = collector.app.keys.sources
+        assert (first.suppressed, second.suppressed) == ({"e"}, {"e", "u"})
+        key = collector.get_write_keys()["ios"]
         users.write_text("u\nv\n")
-        file = tmp_path / "lake/segment-logs/web/.spool/source.json"
-        file.write_text("{")
-        runtime.reload_files()
-        assert runtime.app.gate.write_key == key
-        file.write_text(json.dumps({"write_key": "new"}))
-        runtime.reload_files()
-        assert (runtime.app.gate.write_key, runtime.app.suppressed) == ("new", {"u", "v"})
-        await runtime.close()
+        file = tmp_path / "lake/segment-logs/ios/.spool/source.json"
+        for content in ("{", json.dumps({"write_key": "2"}), json.dumps({"write_key": "new"})):
+            assert collector.app.keys.find(key) is second
+            file.write_text(content)
+            collector.reload_files()
+        assert collector.app.keys.find("new") is second
+        assert collector.app.keys.find("2") is first
+        with pytest.raises(Refusal, match="invalid_write_key"):
+            collector.app.keys.find(key)
+        assert (first.suppressed, second.suppressed) == ({"e"}, {"e", "u", "v"})
+        await collector.close()
 
     asyncio.run(run())
-    assert "not a valid source file" in capsys.readouterr().err
+    warnings = capsys.readouterr().err
+    assert "not a valid source file" in warnings
+    assert "web and ios have the same write key" in warnings

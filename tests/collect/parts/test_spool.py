@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from eventlake.clock import SYSTEM_CLOCK
 from eventlake.collect.limits import Limits
 from eventlake.collect.spool import Segment, Spool, SpoolDirectory
 
@@ -19,7 +20,7 @@ def complete() -> list[Segment]:
 
 
 def open_spool(folder: Path, complete: list[Segment], **limits: float) -> Spool:
-    return Spool(folder, Limits(**limits), complete.append)  # type: ignore[arg-type]
+    return Spool(folder, Limits(**limits), complete.append, SYSTEM_CLOCK)  # type: ignore[arg-type]
 
 
 def content(segment: Segment) -> bytes:
@@ -89,7 +90,7 @@ class FullDisk(Spool):
 def test_a_disk_error_loses_only_unacknowledged_lines(
     tmp_path: Path, complete: list[Segment]
 ) -> None:
-    spool = FullDisk(tmp_path, Limits(), complete.append)
+    spool = FullDisk(tmp_path, Limits(), complete.append, SYSTEM_CLOCK)
     spool.append(DAY, [b"a\n"])
     spool.fill()
     with pytest.raises(OSError, match="Errno"):
@@ -102,7 +103,7 @@ def test_a_disk_error_loses_only_unacknowledged_lines(
 def test_a_segment_that_cannot_be_closed_is_completed_anyway(
     tmp_path: Path, complete: list[Segment]
 ) -> None:
-    spool = FullDisk(tmp_path, Limits(), complete.append)
+    spool = FullDisk(tmp_path, Limits(), complete.append, SYSTEM_CLOCK)
     spool.append(DAY, [b"a\n"])
     spool.lose()
     spool.rotate()

@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
 
 import pytest
 
+from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.collect.limits import Limits
 from eventlake.collect.refusal import Refusal
 from eventlake.collect.spool import Spool
 from eventlake.collect.writer import Writer
+from tests.clocks import SimulatedClock
 
 DAY = 1794700800000
 
@@ -18,8 +21,8 @@ DAY = 1794700800000
 class BlockingSpool(Spool):
     """A spool that blocks while `unblocked` is cleared, and records what was appended together."""
 
-    def __init__(self, folder: Path, **limits: float) -> None:
-        super().__init__(folder, Limits(**limits), self.complete)  # type: ignore[arg-type]
+    def __init__(self, folder: Path, clock: Clock = SYSTEM_CLOCK, **limits: float) -> None:
+        super().__init__(folder, Limits(**limits), self.complete, clock)  # type: ignore[arg-type]
         self.commits: list[tuple[int, bytes]] = []
         self.completed: list[bytes] = []
         self.unblocked = Event()
@@ -138,15 +141,20 @@ def test_a_full_backlog_is_503(tmp_path: Path) -> None:
 
 
 def test_an_old_segment_is_completed(tmp_path: Path) -> None:
-    spool = BlockingSpool(tmp_path, seal_seconds=0.1)
+    clock = SimulatedClock(datetime(2026, 11, 15, tzinfo=UTC))
+    spool = BlockingSpool(tmp_path, clock, seal_seconds=3600)
 
     async def scenario(writer: Writer) -> None:
         await writer.append(DAY, [b"x\n"])
+        clock.advance(timedelta(minutes=59))
+        await writer.append(DAY, [b"y\n"])
+        assert not spool.completed
+        clock.advance(timedelta(minutes=1))
         for _ in range(50):
             await asyncio.sleep(0.05)
             if spool.completed:
                 break
-        assert spool.completed == [b"x\n"]
+        assert spool.completed == [b"x\ny\n"]
 
     with_writer(spool, scenario)
 

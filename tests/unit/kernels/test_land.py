@@ -8,21 +8,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eventlake.kernels import chunk as module
 from eventlake.kernels.chunk import (
     Chunk,
     ColumnObservation,
     TableReader,
     build_chunk,
     merge_observations,
-    received_times,
 )
+from eventlake.kernels.chunk_format import OVERFLOW, received_times
 from eventlake.kernels.land import MaskedChunk, land_chunks, split_chunks
 from eventlake.model.layout import DatePartition
 from eventlake.model.naming import RESCUED, Call, Naming
 from eventlake.model.schema import Column, TableSchema, budget_used, new_table
 from eventlake.model.types import Type, timestamp
-from eventlake.pipeline.evolve import evolve, with_rescued
+from eventlake.pipeline.evolve import evolve
 from tests import regular
 
 NOON, LATER = "2026-11-01T12:00:00Z", "2026-11-01T12:00:01Z"
@@ -60,9 +59,11 @@ def reader_for(
     by: DatePartition = DatePartition.DAY_HOUR,
     max_columns: int = 2000,
     known: bool = True,
+    **limit: int,
 ) -> TableReader:
     types = schema.types if known else {}
-    return TableReader(schema.call, naming, by, types, max_columns - budget_used(schema.types))
+    room = max_columns - budget_used(schema.types)
+    return TableReader(schema.call, naming, by, types, room, **limit)
 
 
 def chunk_of(lines: list[bytes], reader: TableReader) -> Chunk:
@@ -89,7 +90,7 @@ def lands(
         masks = [np.array([*keep])]
     parts = [MaskedChunk(chunk.batch, mask) for chunk, mask in zip(chunks, masks, strict=True)]
     rows, rescued = land_chunks(parts, growth.schema, len(growth.added))
-    grown = with_rescued(growth) if rescued else growth
+    grown = growth.with_rescued() if rescued else growth
     assert rows.column_names == [column.name for column in grown.schema.columns]
     return Landed(rows, grown.schema, rescued)
 
@@ -248,28 +249,24 @@ def test_a_known_column_needs_no_room() -> None:
 
 
 @pytest.mark.parametrize(("seed", "room"), [(1, 2000), (2, 16)])
-def test_overflow_values_land_the_same_as_columns(
-    seed: int, room: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_overflow_values_land_the_same_as_columns(seed: int, room: int) -> None:
     lines = [line for line in regular.events(seed, 60) if b'"track"' in line and b'"q"' not in line]
     groups = [lines[:20] or [track()], lines[20:] or [track()]]
     in_columns = lands(*groups, max_columns=room)
-    monkeypatch.setattr(module, "MAX_SPARSE_COLUMNS", 0)
-    overflowed = lands(*groups, max_columns=room)
+    overflowed = lands(*groups, max_columns=room, max_sparse_columns=0)
     assert overflowed.schema == in_columns.schema
     assert overflowed.rows.equals(in_columns.rows)
     assert overflowed.rescued == in_columns.rescued
 
 
-def test_values_of_many_rare_columns_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_SPARSE_COLUMNS", 20)
+def test_values_of_many_rare_columns_overflow() -> None:
     wide = track(**{f"k{n}": [n] for n in range(21)}, K0="x")
     schema = new_table("t", Call.TRACK, Naming.WAREHOUSE)
-    chunk = chunk_of([track(a=1), wide], reader_for(schema, known=False))
+    chunk = chunk_of([track(a=1), wide], reader_for(schema, known=False, max_sparse_columns=20))
     kinds = [kind for *_, kind in json.loads(chunk.batch.schema.metadata[b"columns"])]
-    assert module.OVERFLOW in kinds
+    assert OVERFLOW in kinds
     assert len(kinds) < 15
-    landed = lands([track(a=1), wide])
+    landed = lands([track(a=1), wide], max_sparse_columns=20)
     assert landed.cells("k0", "k20") == [(None, None), ("[0]", "[20]")]
     assert landed.rescues == [None, '{"properties.K0":"x"}']
 

@@ -11,7 +11,6 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlake.kernels import lines as module
 from eventlake.kernels.lines import STEP_BYTES, Damage, OpenFile, decompress, is_utf8, read_blocks
 from eventlake.verify import lines as second
 
@@ -34,10 +33,10 @@ def pieces(data: bytes, size: int) -> OpenFile:
     return read
 
 
-def read_lines(data: bytes, size: int = 7) -> tuple[list[bytes], Damage | None]:
+def read_lines(data: bytes, size: int = 7, **limit: int) -> tuple[list[bytes], Damage | None]:
     """Return all lines, and the damage if there is any."""
     found, damage = [], None
-    for block in read_blocks(pieces(data, size)):
+    for block in read_blocks(pieces(data, size), **limit):
         assert damage is None
         if isinstance(block, Damage):
             damage = block
@@ -155,21 +154,17 @@ def test_a_file_with_windows_line_ends() -> None:
     assert read_lines(b"{}\r\n{}\r\n") == ([b"{}\r", b"{}\r"], None)
 
 
-def test_a_line_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_KEPT_LINE_BYTES", 100)
+def test_a_line_without_end_is_cut() -> None:
     data = b"a\n" + b"x" * 1000 + b"\nb\n"
-    (first, long, last), damage = read_lines(data, size=10)
+    (first, long, last), damage = read_lines(data, size=10, max_line_bytes=100)
     assert (first, last, damage) == (b"a", b"b", None)
     assert 100 <= len(long) < 130
     assert set(long) == {ord("x")}
 
 
-def test_a_long_line_of_blanks_with_something_at_its_end_is_no_blank_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "MAX_KEPT_LINE_BYTES", 100)
+def test_a_long_line_of_blanks_with_something_at_its_end_is_no_blank_line() -> None:
     data = b" " * 1000 + b"x\n" + b" " * 1000 + b"\n" + b" " * 1000
-    (first, blank, last), damage = read_lines(data, size=10)
+    (first, blank, last), damage = read_lines(data, size=10, max_line_bytes=100)
     assert (first, damage) == (b" " * 100 + b"x", None)
     assert blank == last == b" " * 100
 

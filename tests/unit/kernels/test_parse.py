@@ -10,11 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from eventlake.kernels import parse as module
-from eventlake.kernels import windows
 from eventlake.kernels.cast import observe_column, observe_text
 from eventlake.kernels.jsontext import TooDeep, decode, decode_fast, decode_line, encode, flatten
 from eventlake.kernels.kinds import PathKinds, ValueKind
 from eventlake.kernels.parse import ParsedBlock, parse_lines
+from eventlake.kernels.windows import MAX_SLOW_LINES
 from eventlake.model.naming import Path
 from eventlake.model.types import Json, NumberText, Type, join, number, observe
 from tests import jsons, regular
@@ -83,9 +83,9 @@ def joined(observations: Iterable[tuple[Path, Type]]) -> dict[Path, Type]:
     return types
 
 
-def check(*blocks: list[bytes]) -> list[ParsedBlock]:
+def check(*blocks: list[bytes], **limit: int) -> list[ParsedBlock]:
     """Compare all blocks, parsed in turn with the same `PathKinds`, and the types of all."""
-    kinds, every = PathKinds(), []
+    kinds, every = PathKinds(**limit), []
     for lines in blocks:
         parsed = parse_lines(lines, kinds)
         assert parsed.rows == len(lines)
@@ -293,7 +293,7 @@ def test_several_irregular_lines_in_one_block() -> None:
 
 @pytest.mark.parametrize("line", ['{"i":1,"i":2}', '{"o":5}'])
 def test_a_block_with_many_slow_lines_is_read_by_python(line: str) -> None:
-    few, many = [line.encode()] * windows.MAX_SLOW_LINES, [line.encode()] * 40
+    few, many = [line.encode()] * MAX_SLOW_LINES, [line.encode()] * 40
     (parsed,) = check(LINES + few)
     assert read_fast(parsed) == len(LINES)
     (parsed,) = check(LINES + many)
@@ -328,13 +328,12 @@ def test_a_line_with_many_keys_makes_no_columns() -> None:
     assert len(parsed.dense) < 20
 
 
-def test_too_many_keys_make_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "MAX_CELLS", 10_000)
+def test_too_many_keys_make_no_columns() -> None:
     growing = [f'{{"i":{n},"by id":{{"{n}":{{"n":{n}}}}}}}'.encode() for n in range(120)]
-    (parsed,) = check(growing)
+    (parsed,) = check(growing, max_cells=10_000)
     assert parsed.dense == {}
     steady = [b'{"i":1,"o":{"s":"x"}}'] * 120
-    (parsed,) = check(steady)
+    (parsed,) = check(steady, max_cells=10_000)
     assert read_fast(parsed) == 120
 
 

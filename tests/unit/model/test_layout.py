@@ -7,15 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventlake.model.layout import (
+    DEFAULT_LAYOUT,
     DatePartition,
+    Layout,
     data_path,
-    ids_path,
+    partition_of,
     partition_path,
-    quarantine_path,
-    report_path,
     run_day,
-    stage_path,
-    table_path,
 )
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -75,20 +73,46 @@ def test_a_partition_is_as_long_as_its_span(by: DatePartition, moment: datetime)
 
 
 def test_where_things_lie() -> None:
-    table = table_path("src1", "order_completed")
+    layout = DEFAULT_LAYOUT
+    table = layout.table_path("src1", "order_completed")
     assert table == "segment-data/data/src1/segment_type=order_completed"
     partition = {"day": "2026-11-01", "hr": "07"}
     assert data_path(table, partition, RUN, 3) == (
         f"segment-data/data/src1/segment_type=order_completed/day=2026-11-01/hr=07/{RUN}-3.parquet"
     )
-    assert stage_path(RUN) == f"segment-stage/{RUN}"
-    assert report_path("src1", RUN) == (
+    assert layout.stage_path(RUN) == f"segment-stage/{RUN}"
+    assert layout.report_path("src1", RUN) == (
         f"segment-data/reports/day=2026-11-01/source=src1/run_id={RUN}/report.json"
     )
-    assert quarantine_path("src1", RUN) == (
+    assert layout.quarantine_path("src1", RUN) == (
         f"segment-data/quarantine/src1/day=2026-11-01/{RUN}.parquet"
     )
-    assert ids_path("src1", RUN, 0) == f"segment-data/ledger/src1/ids/{RUN}-0.parquet"
+    assert layout.ids_path("src1", RUN, 0) == f"segment-data/ledger/src1/ids/{RUN}-0.parquet"
+    assert (layout.roots, layout.stage) == (("segment-data",), "segment-stage")
+    assert (layout.catalog, layout.sources) == ("segment-data/catalog", "segment-data/sources.json")
+
+
+def test_where_things_lie_in_another_lake() -> None:
+    azure = Layout(data="staging")
+    assert azure.table_path("src1", "page") == "staging/src1/segment_type=page"
+    assert azure.ledger_path("src1") == "segment-data/ledger/src1"
+    assert azure.roots == ("staging", "segment-data")
+    older = Layout(reports="segment-data-lake/reports")
+    assert older.report_path("src1", RUN).startswith("segment-data-lake/reports/day=2026-11-01/")
+
+
+@pytest.mark.parametrize("reports", ["segment-data/reports", "a.b/(c)"])
+def test_the_day_and_the_source_of_a_report(reports: str) -> None:
+    layout = Layout(reports=reports)
+    path = layout.report_path("src1", RUN)
+    assert layout.parse_report_path(path) == ("2026-11-01", "src1")
+    for other in (f"x/{path}", f"{path}.gz", path.replace("source=", "of="), "a-b/x"):
+        assert layout.parse_report_path(other) is None
+
+
+def test_the_partition_of_a_path_below_its_table() -> None:
+    assert partition_of("day=2026-11-01/hr=07/x=1.parquet") == {"day": "2026-11-01", "hr": "07"}
+    assert partition_of("x.parquet") == {}
 
 
 def test_the_day_of_a_run() -> None:

@@ -5,15 +5,16 @@ import re
 
 import pytest
 
+from eventlake.clock import SYSTEM_CLOCK
 from eventlake.errors import Conflict
 from eventlake.model.commit import Commit, Counts, DataFile, TableCommit
 from eventlake.model.naming import Call, Naming
 from eventlake.model.report import (
     Problems,
     failure_lines,
-    now,
     report_lines,
     run_stamp,
+    stamp,
     to_lines,
 )
 from eventlake.model.schema import Column, new_table
@@ -109,7 +110,7 @@ def test_the_report_of_a_run() -> None:
 
 def test_no_field_that_the_contract_does_not_name() -> None:
     problems = Problems(orders=("full", "EventLake.LimitExceeded"))
-    lines = report_lines(COMMIT, FINISH, problems) + failure_lines(RUN, SETTINGS, "x", "y")
+    lines = report_lines(COMMIT, FINISH, problems) + failure_lines(RUN, SETTINGS, "x", "y", FINISH)
     for line in lines:
         assert line.keys() <= FIELDS
         assert None not in line.values()
@@ -127,7 +128,7 @@ def test_a_table_that_failed_makes_the_run_partial() -> None:
 
 
 def test_a_run_that_failed() -> None:
-    (line,) = failure_lines(RUN, SETTINGS, "another run was first", Conflict.code)
+    (line,) = failure_lines(RUN, SETTINGS, "another run was first", Conflict.code, FINISH)
     assert (
         line.items()
         >= {
@@ -163,7 +164,7 @@ def test_minutes_are_whole_and_rounded_down(finish: str, minutes: int) -> None:
 def test_times() -> None:
     assert run_stamp(RUN) == STARTED
     assert run_stamp("1793518200000000999") == "2026-11-01 07:30:00.000000"
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}", now())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}", stamp(SYSTEM_CLOCK.now()))
 
 
 def test_one_object_a_line() -> None:

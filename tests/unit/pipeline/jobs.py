@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eventlake.model.settings import source_settings
+from eventlake.model.tunables import ReadTunables
 from eventlake.pipeline.chunks import ReadJob
 from eventlake.stores import Disk
 
@@ -28,4 +29,5 @@ def read_job(folder: Path, logs: Sequence[Sequence[str]], groups: tuple[range, .
         groups=groups,
         buckets=1,
         compression=None,
+        tunables=ReadTunables(),
     )

@@ -9,14 +9,14 @@ import pytest
 from eventlake.errors import Conflict
 from eventlake.kernels.dedupe import DAY_MICROS, Ids, hash_ids
 from eventlake.ledger import Ledger
-from eventlake.model.commit import Commit, Counts, DataFile, IdFile, Input, TableCommit
-from eventlake.model.layout import ids_path
+from eventlake.model.commit import Commit, Counts, DataFile, IdFile, IdMerge, Input, TableCommit
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.naming import Call, Naming
 from eventlake.model.schema import Column, new_table
 from eventlake.model.settings import source_settings
 from eventlake.model.types import Type
 from eventlake.pipeline.commit import append_commit, check_conflict, rebase
-from eventlake.pipeline.dedupe import write_ids
+from eventlake.pipeline.id_files import write_ids
 from eventlake.stores import Disk
 
 SETTINGS = source_settings(source="web")
@@ -24,7 +24,7 @@ SETTINGS = source_settings(source="web")
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(Disk(str(tmp_path)), "web")
+    return Ledger(Disk(str(tmp_path)), DEFAULT_LAYOUT, "web")
 
 
 def commit(
@@ -36,7 +36,7 @@ def commit(
 ) -> Commit:
     """A commit with an input of its own, and landed ids with their receipt times."""
     kept = list(ids.items()) if isinstance(ids, dict) else list(ids)
-    final, staged = ids_path("web", run, 0), f"segment-stage/{run}/kept.parquet"
+    final, staged = DEFAULT_LAYOUT.ids_path("web", run, 0), f"segment-stage/{run}/kept.parquet"
     if kept:
         high, low = hash_ids(identity for identity, _ in kept)
         moments = np.array([moment for _, moment in kept], np.int64)
@@ -104,6 +104,62 @@ def test_a_file_that_has_changed_since_is_another(ledger: Ledger) -> None:
     append_commit(ledger, 0, commit(ledger, "1", inputs=file("file:///x.gz")))
     changed = (Input(uri="file:///x.gz", fingerprint="2", size=1),)
     append_commit(ledger, 0, commit(ledger, "2", inputs=changed))
+
+
+def test_two_runs_that_replace_the_same_file(ledger: Ledger) -> None:
+    old = DataFile(path="old.parquet", rows=1, bytes=1, partition={})
+    schema = new_table("orders", Call.TRACK, Naming.SEGMENT)
+    change = TableCommit(table=schema, counts=Counts(), removes=(old,))
+    append_commit(ledger, 0, commit(ledger, "1", tables=(change,)))
+    with pytest.raises(Conflict, match="replaced some of the same files"):
+        append_commit(ledger, 0, commit(ledger, "2", tables=(change,)))
+
+
+def removal(ledger: Ledger, run: str, removed: dict[str, int], landed: dict[str, int]) -> Commit:
+    """A commit that removes rows with these ids, and lands others or the same."""
+    ids = commit(ledger, f"{run}0", removed).ids
+    return commit(ledger, run, landed, removed_ids=ids)
+
+
+DUPLICATES = Counts(received=1, duplicates=1)
+
+
+@pytest.mark.parametrize("removes_first", [True, False])
+@pytest.mark.parametrize(
+    ("landed", "counts", "conflicts"),
+    [
+        ({"a": 5}, DUPLICATES, True),  # b is gone, and the load may have had a duplicate of it
+        ({"a": 5, "b": 6}, DUPLICATES, False),
+        ({"a": 5}, Counts(), False),
+    ],
+)
+def test_a_load_beside_a_run_that_removes_ids(
+    ledger: Ledger, landed: dict[str, int], counts: Counts, conflicts: bool, removes_first: bool
+) -> None:
+    both = [removal(ledger, "1", {"a": 5, "b": 6}, landed), commit(ledger, "2", counts=counts)]
+    first, second = both if removes_first else reversed(both)
+    append_commit(ledger, 0, first)
+    if conflicts:
+        with pytest.raises(Conflict, match="removed or repeated message ids"):
+            append_commit(ledger, 0, second)
+    else:
+        append_commit(ledger, 0, second)
+
+
+def test_a_merge_of_index_files_that_lost_ids_is_dropped(ledger: Ledger) -> None:
+    file = IdFile(path="merged", rows=1, first=0, last=0)
+    mine = commit(ledger, "2", merges=(IdMerge(file=file, replaces=("a", "b")),))
+    assert rebase(mine, removal(ledger, "1", {"a": 5}, {"a": 5})).merges == ()
+
+
+def test_a_column_with_another_type(ledger: Ledger) -> None:
+    schema = new_table("orders", Call.TRACK, Naming.SEGMENT)
+    total = Column(name="total", type=Type.BIGINT)
+    mine = TableCommit(table=schema.with_columns((total,)), counts=Counts())
+    now = total.model_copy(update={"type": Type.STRING})
+    theirs = TableCommit(table=schema.with_columns((now,)), counts=Counts(), retyped=(now,))
+    with pytest.raises(Conflict, match=r"gave orders\.total another type"):
+        rebase(commit(ledger, "2", tables=(mine,)), commit(ledger, "1", tables=(theirs,)))
 
 
 def test_a_run_that_was_held_for_dead(ledger: Ledger) -> None:

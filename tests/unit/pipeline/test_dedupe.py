@@ -7,16 +7,9 @@ import pytest
 from eventlake.kernels.dedupe import DAY_MICROS, Ids, find_duplicates, hash_ids
 from eventlake.model.commit import IdFile
 from eventlake.model.naming import Call
-from eventlake.pipeline import dedupe as module
-from eventlake.pipeline.chunks import ID_ROW, ChunkMeta, IdPart, assign_buckets
-from eventlake.pipeline.dedupe import (
-    DedupeJob,
-    DedupeResult,
-    dedupe_task,
-    mark_duplicates,
-    read_ids,
-    write_ids,
-)
+from eventlake.pipeline.dedupe import DedupeJob, dedupe_task
+from eventlake.pipeline.id_files import ID_ROW, assign_buckets, read_ids, write_ids
+from eventlake.pipeline.results import ChunkMeta, DedupeResult, IdPart, ReadResult, group_chunks
 from eventlake.stores import Disk, Store
 
 
@@ -40,13 +33,10 @@ def test_buckets_are_ranges_of_hashes(buckets: int) -> None:
     assert np.bincount(spread, minlength=buckets).min() > 0.8 * 7000 / buckets
 
 
-def test_the_index_is_in_order_of_hashes_and_read_by_bucket(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "ROW_GROUP_ROWS", 16)
+def test_the_index_is_in_order_of_hashes_and_read_by_bucket(store: Store) -> None:
     names = [f"m{n}" for n in range(200)]
     written = ids(names, list(range(200)))
-    write_ids(store, "x.parquet", written)
+    write_ids(store, "x.parquet", written, row_group_rows=16)
     whole = read_ids(store, "x.parquet")
     assert (np.diff(whole.high) >= 0).all()
     assert {*zip(*map(np.ndarray.tolist, whole), strict=True)} == {
@@ -97,9 +87,8 @@ def test_the_duplicates_of_a_run_whatever_the_buckets(store: Store, buckets: int
 
     known = read_ids(store, "known.parquet")
     expected = find_duplicates(run, np.arange(150), [known], 7 * DAY_MICROS)
-    metas = [[meta(0), meta(1)], [meta(2), meta(3)]]
-    mark_duplicates(metas, results)
-    for number, one in enumerate(meta for task in metas for meta in task):
+    tasks = [ReadResult(chunks=[meta(0), meta(1)]), ReadResult(chunks=[meta(2), meta(3)])]
+    for number, one in enumerate(group_chunks(tasks, results)["t"]):
         rows = np.flatnonzero(expected[chunks == number])
         assert sorted(np.frombuffer(one.duplicate_rows, "<i4").tolist()) == rows.tolist()
     kept = [read_ids(store, result.path) for result in results if result.rows]

@@ -6,6 +6,7 @@ import pytest
 
 from eventlake.ledger import Ledger
 from eventlake.model.commit import Commit, Counts
+from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.settings import source_settings
 from eventlake.stores import Disk
 
@@ -27,7 +28,7 @@ def store(tmp_path: Path) -> Recording:
 
 def test_a_commit_is_settled(store: Recording) -> None:
     commit = Commit(run_id="1", settings=source_settings(source="web"), inputs=(), counts=Counts())
-    assert Ledger(store, "web").append(1, commit)
+    assert Ledger(store, DEFAULT_LAYOUT, "web").append(1, commit)
     path = "segment-data/ledger/web/000000000001.json"
     assert store.settled[path] == len(commit.to_json())
     # A file's name is in its folder, and the folder's name in its parent.

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from eventlake.kernels.chunk import ColumnObservation
 from eventlake.model.naming import RESCUED, Call, Naming
-from eventlake.model.schema import Column, TableSchema, budget_used, new_table
+from eventlake.model.schema import Column, SchemaChange, TableSchema, budget_used, new_table
 from eventlake.model.types import Type
-from eventlake.pipeline.evolve import SchemaChange, evolve, with_rescued
+from eventlake.pipeline.evolve import evolve
 
 TABLE = new_table("t", Call.TRACK, Naming.WAREHOUSE)
 USED = budget_used(TABLE.types)
@@ -128,13 +128,13 @@ def test_rescued_data_needs_no_room() -> None:
 def test_rescued_data_stands_among_the_new_columns() -> None:
     known = table(("z", Type.STRING))
     change = evolve(known, [seen("b", Type.BIGINT), seen("Zz", Type.BIGINT)], 2000)
-    grown = with_rescued(change)
+    grown = change.with_rescued()
     assert [column.name for column in grown.added] == ["Zz", RESCUED, "b"]
     assert grown.schema.columns == known.columns + grown.added
-    assert with_rescued(grown) == grown
+    assert grown.with_rescued() == grown
 
 
 def test_rescued_data_alone() -> None:
-    grown = with_rescued(SchemaChange(TABLE))
+    grown = SchemaChange(TABLE).with_rescued()
     assert added(grown) == [(RESCUED, Type.STRING)]
-    assert with_rescued(SchemaChange(grown.schema)) == SchemaChange(grown.schema)
+    assert SchemaChange(grown.schema).with_rescued() == SchemaChange(grown.schema)

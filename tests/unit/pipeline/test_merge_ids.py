@@ -4,10 +4,13 @@ from pathlib import Path
 
 import numpy as np
 
-from eventlake.kernels.dedupe import Ids, hash_ids
+from eventlake.kernels.dedupe import Ids, Ints, hash_ids
+from eventlake.ledger import Ledger
 from eventlake.model.commit import IdFile
-from eventlake.pipeline.dedupe import read_ids, write_ids
-from eventlake.pipeline.merge_ids import MAX_MERGED_ROWS, MERGE_FILES, WEEK, merge_ids, plan_merges
+from eventlake.model.layout import DEFAULT_LAYOUT
+from eventlake.pipeline.id_files import read_ids, read_index_file, write_ids
+from eventlake.pipeline.merge_ids import merge_ids
+from eventlake.pipeline.plan import MAX_MERGED_ROWS, MERGE_FILES, WEEK, plan_merges
 from eventlake.stores import Disk
 
 
@@ -44,14 +47,33 @@ def test_what_does_not_fit_into_memory_stays() -> None:
 
 def test_a_merged_file_has_all_ids_in_order(tmp_path: Path) -> None:
     store = Disk(str(tmp_path))
+    ledger = Ledger(store, DEFAULT_LAYOUT, "web")
     files = []
     for number in range(3):
         high, low = hash_ids(f"{number}-{n}" for n in range(50))
         write_ids(store, f"ids/{number}", Ids(high, low, np.arange(50) + 100 * number))
         files.append(file(number, 50, 100 * number, 100 * number + 49))
-    (merge,) = merge_ids(store, "segment-stage/7", "web", "7", [files])
+    (merge,) = merge_ids(ledger, "segment-stage/7", "7", [files])
     assert merge.replaces == ("ids/0", "ids/1", "ids/2")
     assert (merge.file.rows, merge.file.first, merge.file.last) == (150, 0, 249)
     found = read_ids(store, merge.file.staged)
     assert sorted(found.received.tolist()) == [100 * a + b for a in range(3) for b in range(50)]
     assert (np.diff(found.high) >= 0).all()
+
+
+def test_removed_ids_are_not_merged(tmp_path: Path) -> None:
+    store = Disk(str(tmp_path))
+    high, low = hash_ids(["a", "b", "b"])
+    write_ids(store, "ids/0", Ids(high, low, np.array([1, 2, 9])))
+    write_ids(store, "ids/removed", Ids(high[1:2], low[1:2], np.array([2])))
+    index = file(0, 3, 1, 9).model_copy(update={"without": ("ids/removed",)})
+    assert read_index_file(store, index).received.tolist() == sorted_by_hash(high, [1, 2, 9], {2})
+    ledger = Ledger(store, DEFAULT_LAYOUT, "web")
+    (merge,) = merge_ids(ledger, "segment-stage/7", "7", [[index]])
+    assert (merge.file.rows, merge.file.first, merge.file.last) == (2, 1, 9)
+    assert merge.file.without == ()
+
+
+def sorted_by_hash(high: Ints, received: list[int], left_out: set[int]) -> list[int]:
+    ordered = [received[at] for at in np.argsort(high, kind="stable")]
+    return [one for one in ordered if one not in left_out]

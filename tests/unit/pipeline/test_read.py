@@ -14,9 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventlake.model.naming import Call
-from eventlake.pipeline import chunks, read
-from eventlake.pipeline.chunks import ID_ROW, ReadJob, ReadResult, Spill
+from eventlake.model.tunables import ReadTunables
+from eventlake.pipeline.chunks import ReadJob
+from eventlake.pipeline.id_files import ID_ROW
 from eventlake.pipeline.read import GatherJob, gather_task, plan_gather, read_task
+from eventlake.pipeline.results import ReadResult, Spill
+from eventlake.stores import Range
 from tests.unit.pipeline.jobs import read_job
 
 FILES, EVENTS, RARE = 4, 60, 9
@@ -75,11 +78,8 @@ def test_what_tasks_have_few_of_becomes_one_chunk_of_each_table(job: ReadJob) ->
     assert [chunk.table for result in gathered for chunk in result.chunks].count("common") == 1
 
 
-def test_what_they_have_enough_of_they_read_themselves(
-    job: ReadJob, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(read, "SPILL_BYTES", 2000)
-    read_first, gathered = run(job)
+def test_what_they_have_enough_of_they_read_themselves(job: ReadJob) -> None:
+    read_first, gathered = run(replace(job, tunables=ReadTunables(spill_bytes=2000)))
     assert rows(read_first).keys() == {"common"}
     assert rows(gathered).keys() == {"rare_0", "rare_1"}
     assert rows([*read_first, *gathered]) == wanted()
@@ -89,16 +89,16 @@ def test_what_they_have_enough_of_they_read_themselves(
 def test_a_chunk_tells_what_it_takes_in_memory(job: ReadJob, compression: str | None) -> None:
     alone = replace(job, groups=(range(FILES),), compression=compression)
     (common,) = (one for one in run(alone)[0][0].chunks if one.table == "common")
-    batch = pa.ipc.open_stream(job.store.read_range(*common.range)).read_next_batch()
+    (content,) = job.store.read_ranges([common.range])
+    batch = pa.ipc.open_stream(content).read_next_batch()
     assert batch.nbytes <= common.memory <= 2 * batch.nbytes
 
 
-def test_a_large_chunk_is_cut_by_partition(job: ReadJob, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_chunk_is_cut_by_partition(job: ReadJob) -> None:
     alone = replace(job, groups=(range(FILES),))
     whole = sum(chunk.memory for chunk in run(alone)[0][0].chunks if chunk.table == "common")
     for split, wanted_chunks in ((whole, 1), (whole - 1, 3)):
-        monkeypatch.setattr(chunks, "SPLIT_BYTES", split)
-        read_first, _ = run(alone)
+        read_first, _ = run(replace(alone, tunables=ReadTunables(split_bytes=split)))
         found = [one for one in read_first[0].chunks if one.table == "common"]
         assert len(found) == wanted_chunks
         assert rows(read_first) == wanted()
@@ -125,7 +125,8 @@ def test_the_ids_of_all_events_are_told_with_their_places(job: ReadJob) -> None:
     places = []
     for result in gathered:
         for part in result.ids:
-            data = job.store.read_range(part.object, part.offset, part.rows * ID_ROW.itemsize)
+            place = Range(part.object, part.offset, part.rows * ID_ROW.itemsize)
+            (data,) = job.store.read_ranges([place])
             places += np.frombuffer(data, ID_ROW)["place"].tolist()
     assert len(set(places)) == len(places) == FILES * EVENTS - 1
 
@@ -136,12 +137,9 @@ def test_a_line_that_nests_too_deep_is_rejected_when_it_is_gathered(job: ReadJob
     assert sum(result.quarantined for result in gathered) == 1
 
 
-def test_many_spills_of_a_table_are_gathered_in_parts(
-    job: ReadJob, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(read, "PARSE_BYTES", 15_000)
-    monkeypatch.setattr(read, "SPILL_BYTES", 100_000)
-    _, gathered = run(job)
+def test_many_spills_of_a_table_are_gathered_in_parts(job: ReadJob) -> None:
+    tunables = ReadTunables(parse_bytes=15_000, spill_bytes=100_000)
+    _, gathered = run(replace(job, tunables=tunables))
     assert rows(gathered) == wanted()
     assert [chunk.table for result in gathered for chunk in result.chunks].count("common") > 1
 

@@ -1,9 +1,9 @@
 """The plan of the writing tasks, which has every row once, and the files that they write."""
 
 import json
-import pickle
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -17,29 +17,32 @@ from hypothesis import strategies as st
 
 from eventlake.model.layout import HOUR, DatePartition
 from eventlake.model.naming import Call, Naming
-from eventlake.model.schema import new_table
-from eventlake.pipeline import read as reading
+from eventlake.model.schema import SchemaChange, new_table
+from eventlake.model.tunables import ReadTunables, WriteTunables
 from eventlake.pipeline import write as module
-from eventlake.pipeline.chunks import ChunkMeta, ReadJob, ReadResult
-from eventlake.pipeline.evolve import SchemaChange, evolve
+from eventlake.pipeline.chunks import ReadJob
+from eventlake.pipeline.evolve import evolve
 from eventlake.pipeline.read import read_task
+from eventlake.pipeline.results import ChunkMeta, ReadResult, WriteResult
+from eventlake.pipeline.tasks import Packed
 from eventlake.pipeline.write import (
     MAX_TASK_BYTES,
     MIN_TASK_SHARE,
-    UNIT_BYTES,
     UNIT_OVERHEAD_BYTES,
     WriteJob,
-    WriteResult,
     WriteUnit,
     plan_tasks,
     plan_units,
     write_task,
 )
-from eventlake.stores import Disk, Store
+from eventlake.stores import Store
+from tests.stores import WatchedDisk
 from tests.unit.pipeline.jobs import read_job
 
 CHANGE = SchemaChange(new_table("t", Call.TRACK, Naming.WAREHOUSE))
 BY_HOUR = DatePartition.DAY_HOUR
+USUAL = WriteTunables()
+UNIT_BYTES = USUAL.unit_bytes
 
 
 def chunk(number: int, first: int, last: int, size: int) -> ChunkMeta:
@@ -57,6 +60,10 @@ def chunks(draw: st.DrawFn) -> list[ChunkMeta]:
     return made
 
 
+def units_of_chunk(number: int, size: int) -> Iterator[WriteUnit]:
+    return plan_units(CHANGE, [chunk(number, 0, HOUR - 1, size)], BY_HOUR, UNIT_BYTES)
+
+
 def covering(units: list[WriteUnit], one: ChunkMeta, moment: int) -> int:
     return sum(one in unit.chunks and unit.since <= moment < unit.until for unit in units)
 
@@ -65,7 +72,7 @@ def covering(units: list[WriteUnit], one: ChunkMeta, moment: int) -> int:
 def test_every_row_of_every_chunk_is_written_once(
     found: list[ChunkMeta], by: DatePartition
 ) -> None:
-    units = list(plan_units(CHANGE, found, by))
+    units = list(plan_units(CHANGE, found, by, UNIT_BYTES))
     for one in found:
         edges = range(one.first // by.span * by.span, one.last + 1, by.span)
         moments = {one.first, one.last, (one.first + one.last) // 2, *edges}
@@ -81,7 +88,7 @@ def test_every_row_of_every_chunk_is_written_once(
 def test_tasks_have_every_unit_once_and_the_largest_comes_first(
     found: list[ChunkMeta], parallelism: int
 ) -> None:
-    units = list(plan_units(CHANGE, found, BY_HOUR))
+    units = list(plan_units(CHANGE, found, BY_HOUR, UNIT_BYTES))
     tasks = plan_tasks(units, parallelism)
     assert Counter(map(id, (unit for task in tasks for unit in task))) == Counter(map(id, units))
     sizes = [sum(unit.bytes + UNIT_OVERHEAD_BYTES for unit in task) for task in tasks]
@@ -92,11 +99,7 @@ def test_tasks_have_every_unit_once_and_the_largest_comes_first(
 
 
 def test_tasks_become_smaller_so_that_no_core_waits_long_for_the_last() -> None:
-    units = [
-        unit
-        for number in range(400)
-        for unit in plan_units(CHANGE, [chunk(number, 0, HOUR - 1, 100_000)], BY_HOUR)
-    ]
+    units = [unit for number in range(400) for unit in units_of_chunk(number, 100_000)]
     counts = [len(task) for task in plan_tasks(units, 2)]
     assert counts[:3] == [400 // 4, 300 // 4, 225 // 4]
     assert counts[0] > 4 * counts[-1]
@@ -105,11 +108,7 @@ def test_tasks_become_smaller_so_that_no_core_waits_long_for_the_last() -> None:
 
 
 def test_no_task_writes_more_than_is_to_be_done_again_when_it_is_lost() -> None:
-    units = [
-        unit
-        for number in range(40)
-        for unit in plan_units(CHANGE, [chunk(number, 0, HOUR - 1, UNIT_BYTES // 2)], BY_HOUR)
-    ]
+    units = [unit for number in range(40) for unit in units_of_chunk(number, UNIT_BYTES // 2)]
     tasks = plan_tasks(units, 2)
     assert (
         max(sum(unit.bytes + UNIT_OVERHEAD_BYTES for unit in task) for task in tasks)
@@ -124,20 +123,20 @@ def test_no_units_no_tasks() -> None:
 
 def test_a_small_table_is_one_unit_over_all_its_partitions() -> None:
     found = [chunk(n, n * 24 * HOUR, n * 24 * HOUR + 5, 1000) for n in range(30)]
-    (unit,) = plan_units(CHANGE, found, BY_HOUR)
+    (unit,) = plan_units(CHANGE, found, BY_HOUR, UNIT_BYTES)
     assert [one.object for one in unit.chunks] == [f"o{n}" for n in range(30)]
 
 
 def test_a_large_table_is_cut_at_partitions() -> None:
     found = [chunk(n, n * HOUR, (n + 1) * HOUR - 1, UNIT_BYTES // 2) for n in range(6)]
-    units = list(plan_units(CHANGE, found, BY_HOUR))
+    units = list(plan_units(CHANGE, found, BY_HOUR, UNIT_BYTES))
     assert [(unit.since, unit.until) for unit in units][:2] == [(0, 2 * HOUR), (2 * HOUR, 4 * HOUR)]
     assert [len(unit.chunks) for unit in units] == [2, 2, 2]
 
 
 def test_a_large_partition_is_cut_by_size() -> None:
     found = [chunk(n, 0, HOUR - 1, UNIT_BYTES // 2) for n in range(8)]
-    units = list(plan_units(CHANGE, found, BY_HOUR))
+    units = list(plan_units(CHANGE, found, BY_HOUR, UNIT_BYTES))
     assert [len(unit.chunks) for unit in units] == [2, 2, 2, 2]
     assert {(unit.since, unit.until) for unit in units} == {(0, HOUR)}
 
@@ -145,13 +144,17 @@ def test_a_large_partition_is_cut_by_size() -> None:
 # The files
 
 
-def write_all(store: Store, results: ReadResult, one_task: bool = False) -> WriteResult:
+def write_all(
+    store: Store, results: ReadResult, tunables: WriteTunables = USUAL, one_task: bool = False
+) -> WriteResult:
     units = tuple(
-        unit for table in sorted(results.observations) for unit in units_of(table, results)
+        unit
+        for table in sorted(results.observations)
+        for unit in units_of(table, results, tunables.unit_bytes)
     )
     tasks = (units,) if one_task else plan_tasks(units, 2)
-    packed = tuple(pickle.dumps(task) for task in tasks)
-    job = WriteJob(store, "stage", BY_HOUR, packed, tuple(results.quarantine))
+    packed = tuple(Packed.pack(task) for task in tasks)
+    job = WriteJob(store, "stage", BY_HOUR, packed, tuple(results.quarantine), tunables)
     written = WriteResult()
     for number in range(len(job.tasks) + 1):
         result = msgspec.json.decode(write_task(job, number), type=WriteResult)
@@ -162,10 +165,11 @@ def write_all(store: Store, results: ReadResult, one_task: bool = False) -> Writ
     return written
 
 
-def units_of(table: str, results: ReadResult) -> Iterator[WriteUnit]:
+def units_of(table: str, results: ReadResult, unit_bytes: int) -> Iterator[WriteUnit]:
     schema = new_table(table, Call.TRACK, Naming.WAREHOUSE)
     change = evolve(schema, results.observations[table], 2000)
-    return plan_units(change, [one for one in results.chunks if one.table == table], BY_HOUR)
+    chunks = [one for one in results.chunks if one.table == table]
+    return plan_units(change, chunks, BY_HOUR, unit_bytes)
 
 
 @pytest.fixture
@@ -204,13 +208,10 @@ def test_one_file_for_each_partition(read: tuple[Store, ReadResult]) -> None:
     assert written.rescued == {"t": 4}
 
 
-def test_a_unit_in_slices_gives_the_same_rows(
-    read: tuple[Store, ReadResult], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_unit_in_slices_gives_the_same_rows(read: tuple[Store, ReadResult]) -> None:
     store, results = read
     whole = rows_of(store, write_all(store, results))
-    monkeypatch.setattr(module, "SLICE_BYTES", 1 << 12)
-    written = write_all(store, results)
+    written = write_all(store, results, WriteTunables(slice_bytes=1 << 12))
     assert row_groups(store, written) > 2 * len(whole)
     sliced = rows_of(store, written)
     for start, (table,) in whole.items():
@@ -247,11 +248,10 @@ def read_five(folder: Path) -> tuple[ReadJob, ReadResult]:
 
 @pytest.mark.parametrize("land_bytes", [1, 32 << 20])
 def test_small_tables_that_are_landed_together_have_files_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, land_bytes: int
+    tmp_path: Path, land_bytes: int
 ) -> None:
-    monkeypatch.setattr(module, "LAND_BYTES", land_bytes)
     job, found = read_five(tmp_path)
-    written = write_all(job.store, found, one_task=True)
+    written = write_all(job.store, found, WriteTunables(land_bytes=land_bytes), one_task=True)
     assert Counter((file.table, file.start % (2 * HOUR)) for file in written.files) == Counter(
         (f"e{n}", start) for n in range(5) for start in (0, HOUR)
     )
@@ -268,41 +268,39 @@ def test_no_more_are_landed_at_a_time_than_their_cells_leave_room_for(
 ) -> None:
     job, found = read_five(tmp_path)
     steps: list[str] = []
-    write_staged, count_landed_rows = Disk.write_staged, module.land_chunks
-    monkeypatch.setattr(Disk, "write_staged", lambda *a: steps.append("file") or write_staged(*a))
-    monkeypatch.setattr(
-        module, "land_chunks", lambda *a: steps.append("land") or count_landed_rows(*a)
+    land_chunks = module.land_chunks
+    store = WatchedDisk(
+        job.store.root, lambda name, _: steps.append("file") if name == "write_staged" else None
     )
-    monkeypatch.setattr(module, "LAND_BYTES", 32 << 20)
-    write_all(job.store, found, one_task=True)
+    monkeypatch.setattr(module, "land_chunks", lambda *a: steps.append("land") or land_chunks(*a))
+    write_all(store, found, one_task=True)
     at_once = [step for step, _ in groupby(steps)]
-    monkeypatch.setattr(module, "LAND_BYTES", sum(chunk.memory for chunk in found.chunks))
     steps.clear()
-    write_all(job.store, found, one_task=True)
+    few = WriteTunables(land_bytes=sum(chunk.memory for chunk in found.chunks))
+    write_all(store, found, few, one_task=True)
     assert len([step for step, _ in groupby(steps)]) > len(at_once)
 
 
-def test_a_partition_of_several_units_is_as_many_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_partition_of_several_units_is_as_many_files(tmp_path: Path) -> None:
     head = {"type": "track", "event": "T", "receivedAt": "2026-11-01T00:00:00Z"}
     lines = [json.dumps(head | {"messageId": f"m{n}"}) for n in range(40)]
     job = read_job(tmp_path, [lines[:20], lines[20:]], (range(1), range(1, 2)))
-    monkeypatch.setattr(reading, "SPILL_BYTES", 0)
+    job = replace(job, tunables=ReadTunables(spill_bytes=0))
     found = [msgspec.json.decode(read_task(job, n), type=ReadResult) for n in range(2)]
     both = ReadResult(chunks=found[0].chunks + found[1].chunks, observations={"t": []})
-    monkeypatch.setattr(module, "UNIT_BYTES", both.chunks[0].size)
-    written = write_all(job.store, both, one_task=True)
+    written = write_all(
+        job.store, both, WriteTunables(unit_bytes=both.chunks[0].size), one_task=True
+    )
     assert [file.rows for file in written.files] == [20, 20]
 
 
 def test_few_rows_have_statistics_of_what_they_are_sorted_by_alone(
-    read: tuple[Store, ReadResult], monkeypatch: pytest.MonkeyPatch
+    read: tuple[Store, ReadResult],
 ) -> None:
     store, results = read
     assert statistics(store, write_all(store, results)) == {"received_at"}
-    monkeypatch.setattr(module, "SMALL_FILE_ROWS", 10)
-    assert {"received_at", "id", "n", "text"} <= statistics(store, write_all(store, results))
+    written = write_all(store, results, WriteTunables(small_file_rows=10))
+    assert {"received_at", "id", "n", "text"} <= statistics(store, written)
 
 
 def statistics(store: Store, written: WriteResult) -> set[str]:
@@ -315,7 +313,9 @@ def statistics(store: Store, written: WriteResult) -> set[str]:
 def test_duplicates_are_left_out(read: tuple[Store, ReadResult]) -> None:
     store, results = read
     before = sum(meta.rows for meta in results.chunks)
-    results.chunks[0].duplicate_rows = b"\0\0\0\0\x02\0\0\0"
+    first, *others = results.chunks
+    marked = msgspec.structs.replace(first, duplicate_rows=b"\0\0\0\0\x02\0\0\0")
+    results.chunks = [marked, *others]
     rows = rows_of(store, write_all(store, results))
     assert sum(len(table) for tables in rows.values() for table in tables) == before - 2
 
@@ -340,16 +340,14 @@ def test_files_are_zstd_with_times_in_utc_microseconds(read: tuple[Store, ReadRe
     assert (stamp["isAdjustedToUTC"], stamp["timeUnit"]) == (True, "microseconds")
 
 
-def test_every_file_is_settled_on_disk_once_it_is_whole(
-    read: tuple[Store, ReadResult], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_file_is_settled_on_disk_once_it_is_whole(read: tuple[Store, ReadResult]) -> None:
     store, results = read
     settled = {}
 
-    def fsync(store: Store, path: str) -> None:
-        settled[path] = len(store.read(path))
+    def record(operation: str, path: str) -> None:
+        if operation == "fsync":
+            settled[path] = len(store.read(path))
 
-    monkeypatch.setattr(Disk, "fsync", fsync)
-    written = write_all(store, results)
+    written = write_all(WatchedDisk(store.root, record), results)
     assert settled.pop(written.quarantine)
     assert settled == {file.path: file.bytes for file in written.files}

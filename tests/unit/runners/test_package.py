@@ -2,24 +2,22 @@
 
 import ast
 import io
-import os
 import subprocess
 import sys
 import tarfile
-import time
 import zipfile
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import IO
 
-import pytest
-
+from eventlake.clock import SYSTEM_CLOCK
 from eventlake.runners import entrypoint, package
 from eventlake.stores import Disk
 
 
 def test_the_environment_has_what_a_job_needs_and_no_spark() -> None:
-    found = package.required_packages()
+    found = package.required_packages("aws")
     assert {"boto3", "botocore", "obstore", "pyarrow", "pydantic", "msgspec", "numpy"} <= {*found}
     assert not {"pyspark", "py4j", "duckdb", "eventlake", "pytest", "moto", "ruff"} & {*found}
 
@@ -56,13 +54,9 @@ def test_the_package_is_whole_and_knows_its_version() -> None:
     assert not [name for name in names if "__pycache__" in name]
 
 
-def test_a_packed_distribution_has_its_code_and_its_metadata(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    one = {"six": package.required_packages()["six"]}
-    monkeypatch.setattr(package, "required_packages", lambda: one)
+def test_a_packed_distribution_has_its_code_and_its_metadata() -> None:
     packed = io.BytesIO()
-    package.write_environment(packed)
+    package.write_environment({"six": package.required_packages("aws")["six"]}, packed)
     with tarfile.open(fileobj=io.BytesIO(packed.getvalue())) as found:
         names = found.getnames()
     assert "six.py" in names
@@ -80,21 +74,18 @@ class Written:
 
 
 def test_code_is_put_there_once_and_again_before_it_expires(tmp_path: Path) -> None:
-    store, write = Disk(str(tmp_path)), Written()
+    store, write, path = Disk(str(tmp_path)), Written(), "segment-stage/code/x/entrypoint.py"
+    now = SYSTEM_CLOCK.now()
     for _ in range(2):
-        assert package._upload_if_old(store, "segment-stage/code/x/entrypoint.py", write).endswith(
-            "x/entrypoint.py"
-        )
+        assert package._upload_if_old(store, now, path, write).endswith("x/entrypoint.py")
     assert len(write.times) == 1
-    old = time.time() - package.MAX_AGE.total_seconds() - 60
-    os.utime(tmp_path / "segment-stage/code/x/entrypoint.py", (old, old))
-    package._upload_if_old(store, "segment-stage/code/x/entrypoint.py", write)
+    package._upload_if_old(store, now + package.MAX_AGE + timedelta(minutes=1), path, write)
     assert len(write.times) == 2
 
 
 def test_code_that_was_packed_for_another_python_says_so_in_one_sentence() -> None:
     ran = subprocess.run(
-        [sys.executable, "-S", str(entrypoint.__file__), "3.9-linux-riscv64", "job.json"],
+        [sys.executable, "-S", str(entrypoint.__file__), "3.9-linux-riscv64", "emr_python", "job"],
         env={},
         capture_output=True,
         text=True,
@@ -103,7 +94,7 @@ def test_code_that_was_packed_for_another_python_says_so_in_one_sentence() -> No
     assert ran.returncode == 1
     (line,) = ran.stderr.splitlines()
     assert "packed for Python 3.9 on linux-riscv64, and this is Python 3." in line
-    assert "emr_python" in line
+    assert ": set emr_python to a Python of that version" in line
 
 
 def test_an_old_python_can_read_what_the_cluster_starts() -> None:
@@ -111,4 +102,5 @@ def test_an_old_python_can_read_what_the_cluster_starts() -> None:
 
 
 def test_code_that_fits_has_nothing_to_say() -> None:
-    assert entrypoint.explain_mismatch(entrypoint.platform_tag(), entrypoint.platform_tag()) == ""
+    here = entrypoint.platform_tag()
+    assert entrypoint.explain_mismatch(here, here, "emr_python") == ""

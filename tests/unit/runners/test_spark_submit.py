@@ -2,9 +2,8 @@
 
 import pytest
 
-from eventlake.model.lake import AwsSettings, lake_settings
 from eventlake.runners.package import Code
-from eventlake.runners.spark_submit import job_arguments, parallelism, spark_conf
+from eventlake.runners.spark_submit import JobProgram, parallelism
 
 CODE = Code(
     "s3://b/entrypoint.py", "s3://b/eventlake.zip", "s3://b/environment.tar.gz", "3.12-linux-arm"
@@ -22,24 +21,7 @@ def test_parallelism_is_what_the_application_says(
 
 
 def test_the_python_is_of_the_packed_version_unless_it_is_named() -> None:
-    assert spark_conf(CODE, "", "x.")["spark.pyspark.python"] == "python3.12"
-    assert spark_conf(CODE, "/opt/python", "x.")["spark.pyspark.python"] == "/opt/python"
-
-
-def test_settings_come_back_from_the_words_that_a_job_is_told() -> None:
-    settings = AwsSettings(
-        s3_bucket="the-lake",
-        aws_region="eu-west-1",
-        partition_projection=True,
-        s3_path_style=False,
-        emr_cluster_id="j-1",
-        emr_max_instances=3,
-        profile="mine",
-        credentials_file="/home/me/keys",
-    )
-    tag, job, *words = job_arguments(CODE, settings, "a/job.json")
-    assert (tag, job) == (CODE.tag, "a/job.json")
-    assert not [word for word in words if set(word) & set("\"'{}$ ")]
-    own = {"profile": "", "credentials_file": ""}
-    given = dict(word.split("=", 1) for word in words)
-    assert lake_settings(given) == settings.model_copy(update=own)
+    for named, used in (("", "python3.12"), ("/opt/python", "/opt/python")):
+        program = JobProgram(CODE, named, "emr_python", ("path=x",))
+        assert program.conf("x.")["spark.pyspark.python"] == used
+        assert program.arguments("a/job") == [CODE.tag, "emr_python", "a/job", "path=x"]

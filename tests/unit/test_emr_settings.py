@@ -3,7 +3,7 @@
 import pytest
 
 from eventlake.errors import InvalidSettings
-from eventlake.model.lake import lake_settings
+from eventlake.lakes import lake_settings
 
 LAKE = {"s3_bucket": "the-lake", "aws_region": "eu-west-1"}
 ROLE = "arn:aws:iam::123456789012:role/runs"

@@ -5,13 +5,11 @@ from typing import Any
 import pytest
 
 from eventlake.errors import InvalidSettings
-from eventlake.model.lake import (
-    AwsSettings,
-    AzureLogin,
-    AzureSettings,
-    LocalSettings,
-    lake_settings,
-)
+from eventlake.lakes import lake_settings
+from eventlake.lakes.aws_settings import AwsSettings
+from eventlake.lakes.azure_settings import AzureSettings
+from eventlake.lakes.local_settings import LocalSettings
+from eventlake.model.azure import AzureLogin
 
 AWS = {"s3_bucket": "a-bucket", "aws_region": "eu-west-1"}
 AZURE = {"storage_account": "anaccount", "storage_container": "a-container"}
@@ -20,7 +18,7 @@ GUID = "0a1b2c3d-1111-2222-3333-444444444444"
 
 def test_a_lake_on_disk() -> None:
     assert lake_settings({"path": "x"}) == LocalSettings(path="x")
-    assert lake_settings({"lake": "local", "path": "x"}) == LocalSettings(path="x")
+    assert lake_settings({"kind": "local", "path": "x"}) == LocalSettings(path="x")
 
 
 def test_the_least_of_a_lake_on_aws() -> None:
@@ -71,7 +69,7 @@ def test_regions(region: str) -> None:
         ("kms_key_id", "k", "kms_key_id is 'k': set encryption = 'SSE-KMS' too"),
         ("catalog", "hive", "catalog is 'hive': it should be 'glue' or 'files'"),
         ("colour", "red", "colour is not a setting"),
-        ("lake", "azul", "lake is 'azul': choose one of local, aws, azure"),
+        ("kind", "azul", "kind is 'azul': choose one of local, aws, azure"),
     ],
 )
 def test_what_is_wrong_is_named(setting: str, value: Any, message: str) -> None:
@@ -101,7 +99,7 @@ def test_a_container_with_segments_own_names() -> None:
         client_id=GUID.upper(),
         login=AzureLogin.PRINCIPAL,
     )
-    assert lake_settings({"lake": "azure", **AZURE}) == lake_settings(AZURE)
+    assert lake_settings({"kind": "azure", **AZURE}) == lake_settings(AZURE)
 
 
 @pytest.mark.parametrize(

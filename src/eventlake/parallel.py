@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from eventlake.errors import EventLakeError
-from eventlake.model.report import Problems
 from eventlake.ports import Progress
 
 MAX_REQUESTS = 16
@@ -15,9 +14,10 @@ TableWork = tuple[str, Callable[[], None]]
 
 
 def run_per_table(
-    stage: str, work: Sequence[TableWork], problems: Problems, progress: Progress
-) -> None:
-    """Call all functions, several at a time; add their errors to `problems` by table."""
+    stage: str, work: Sequence[TableWork], progress: Progress
+) -> dict[str, EventLakeError]:
+    """Call all functions, several at a time; return the errors by table."""
+    errors: dict[str, EventLakeError] = {}
     progress.step(stage, 0, len(work), 0)
     with ThreadPoolExecutor(MAX_REQUESTS) as pool:
         tables = {pool.submit(function): table for table, function in work}
@@ -25,5 +25,6 @@ def run_per_table(
             try:
                 future.result()
             except EventLakeError as problem:
-                problems[tables[future]] = (str(problem), problem.code)
+                errors[tables[future]] = problem
             progress.step(stage, number, len(work), 0)
+    return errors

@@ -6,14 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from botocore.exceptions import ClientError
-
-from eventlake.aws import Access, aws_errors, error_code
+from eventlake.aws import Access, ClientError, aws_errors, error_code
 from eventlake.errors import InvalidSettings
 from eventlake.model.job import JobState, Phase
-from eventlake.model.lake import AwsSettings
-from eventlake.runners.package import Code
-from eventlake.runners.spark_submit import conf_arguments, job_arguments, spark_conf
+from eventlake.runners.spark_submit import POLL_SECONDS, JobProgram, conf_arguments
 from eventlake.stores import Store
 
 DRIVER_ENV = "spark.emr-serverless.driverEnv."
@@ -27,32 +23,29 @@ PHASES: Mapping[str, Phase] = {
 
 @dataclass(frozen=True)
 class EmrServerlessRunner:
-    """Submits jobs to the application in `settings`."""
+    """Submits jobs to an application, which run with the role `role_arn`."""
 
-    settings: AwsSettings
+    id: str
+    role_arn: str
     access: Access
     store: Store
-    code: Code
-
-    @property
-    def id(self) -> str:
-        return self.settings.emr_serverless_application_id
+    program: JobProgram
+    poll_seconds = POLL_SECONDS
+    reads_local_files = False
 
     def submit(self, name: str, job: str) -> str:
-        conf = spark_conf(self.code, self.settings.emr_python, DRIVER_ENV)
+        code, conf = self.program.code, self.program.conf(DRIVER_ENV)
         driver = {
-            "entryPoint": self.code.entrypoint,
-            "entryPointArguments": job_arguments(self.code, self.settings, job),
-            "sparkSubmitParameters": " ".join(
-                ["--archives", self.code.archives, *conf_arguments(conf)]
-            ),
+            "entryPoint": code.entrypoint,
+            "entryPointArguments": self.program.arguments(job),
+            "sparkSubmitParameters": " ".join(["--archives", code.archives, *conf_arguments(conf)]),
         }
         logs = {"s3MonitoringConfiguration": {"logUri": f"{self.store.root}/logs/"}}
         with self._errors("submit a run to", "emr-serverless:StartJobRun and iam:PassRole"):
             started = self._emr.start_job_run(
                 applicationId=self.id,
                 clientToken=str(uuid4()),
-                executionRoleArn=self.settings.emr_serverless_role_arn,
+                executionRoleArn=self.role_arn,
                 name=name,
                 jobDriver={"sparkSubmit": driver},
                 configurationOverrides={"monitoringConfiguration": logs},

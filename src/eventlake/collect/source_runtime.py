@@ -1,0 +1,125 @@
+"""The running parts of one source: spool, writers and sealer."""
+
+import sys
+from dataclasses import dataclass
+
+from eventlake.clock import Clock
+from eventlake.collect.keys import WriteKey
+from eventlake.collect.metrics import SourceCounts
+from eventlake.collect.seal import Sealer
+from eventlake.collect.settings import CollectorSettings, ServedSource
+from eventlake.collect.source import Source
+from eventlake.collect.source_file import WatchedFile, load_access
+from eventlake.collect.spool import Segment, Spool, SpoolDirectory
+from eventlake.collect.writer import Writer
+from eventlake.suppression import read_suppressed_users
+
+EVENTS, REJECTED = "events", "rejected"
+WARNING_INTERVAL_SECONDS = 5.0
+
+
+@dataclass
+class TroubleLog:
+    """Counts fsyncs and failures, and prints a failure to stderr at most every five seconds."""
+
+    source: str
+    counts: SourceCounts
+    clock: Clock
+    _silent_until: float = 0.0
+
+    def record_fsync(self, seconds: float) -> None:
+        self.counts.record_fsync(seconds)
+
+    def report_failure(self, message: str) -> None:
+        self.counts.troubles += 1
+        if self.clock.monotonic() >= self._silent_until:
+            self._silent_until = self.clock.monotonic() + WARNING_INTERVAL_SECONDS
+            sys.stderr.write(f"warning: source {self.source}: {message}; retrying\n")
+
+
+class SourceRuntime:
+    """A source that is being served, with nothing of another source.
+
+    Creating it starts its threads and tasks, and archives the segments of earlier collectors.
+    """
+
+    def __init__(self, settings: CollectorSettings, served: ServedSource) -> None:
+        self._clock, self._served = settings.clock, served
+        name, counts = served.settings.source, SourceCounts()
+        log = TroubleLog(name, counts, settings.clock)
+        self._source_path = served.source_file(settings)
+        self._directory = SpoolDirectory(served.spool_root(settings))
+        self._sealer = Sealer(settings.store, self._archive_path, log.report_failure)
+        self._spools = {
+            stream: Spool(
+                self._directory.folder / stream, settings.limits, self._sealer.add, settings.clock
+            )
+            for stream in (EVENTS, REJECTED)
+        }
+        for stream in self._spools:
+            for segment in self._directory.recover_segments(stream):
+                self._sealer.add(segment)
+        self._writers = {
+            stream: Writer(spool, lambda: self._sealer.backlog_bytes, log)
+            for stream, spool in self._spools.items()
+        }
+        self._source_file = WatchedFile(self._source_path)
+        self._suppress_files = [WatchedFile(path) for path in served.suppress]
+        self.source = Source(
+            name=name,
+            project=served.settings.source_id,
+            events=self._writers[EVENTS],
+            rejects=self._writers[REJECTED],
+            get_gauges=self.get_gauges,
+            counts=counts,
+        )
+        self.access = load_access(self._source_path, served.write_keys)
+        self.load_changed_files()
+
+    def list_keys(self) -> list[WriteKey]:
+        """Return the source's write keys, as the app looks them up."""
+        enabled = self.access.enabled
+        return [WriteKey(key, self.source, enabled) for key in self.access.write_keys]
+
+    def load_changed_files(self) -> None:
+        """Load the suppression files and the source file into `access`, if they have changed.
+
+        Raises `InvalidSettings` or OSError for one that cannot be used.
+        """
+        if any(file.has_changed() for file in self._suppress_files):
+            users = map(read_suppressed_users, self._served.suppress)
+            self.source.suppressed = frozenset().union(*users)
+        if self._source_file.has_changed():
+            self.access = load_access(self._source_path, self._served.write_keys)
+
+    async def close_writers(self) -> None:
+        """Write pending lines and complete the segments; later requests get 503."""
+        for writer in self._writers.values():
+            await writer.close()
+
+    def close(self, seconds: float) -> None:
+        """Wait up to `seconds` for the store to accept all segments, and stop."""
+        if not self._sealer.close(seconds):
+            sys.stderr.write(
+                f"warning: some events of {self.source.name} are still in the spool; the next "
+                "start archives them\n"
+            )
+        if self._sealer.has_stopped:  # else it still reads the folder, which must stay locked
+            self._directory.close()
+
+    def get_gauges(self) -> dict[str, float]:
+        times = [self._sealer.oldest_event_time, *(s.start_time for s in self._spools.values())]
+        oldest = min((moment for moment in times if moment is not None), default=None)
+        age = 0.0 if oldest is None else self._clock.time_ns() / 1e9 - oldest
+        return {
+            "archive_lag_seconds": round(max(0.0, age), 3),
+            "spool_bytes": sum((s.size for s in self._spools.values()), self._sealer.backlog_bytes),
+            "sealed_files": self._sealer.sealed_files,
+        }
+
+    def _archive_path(self, segment: Segment) -> str:
+        """Return a segment's path in the lake; loads ignore files that begin with `_`."""
+        archive = self._served.archive
+        if segment.path.parent.name == EVENTS:
+            return f"{archive}/{segment.day}/{segment.name}.gz"
+        return f"{archive}/.rejected/{segment.day}/_{segment.name}.gz"

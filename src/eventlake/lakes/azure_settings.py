@@ -1,0 +1,81 @@
+"""The settings of lakes in Azure Data Lake Storage."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from eventlake.errors import InvalidSettings
+from eventlake.model.azure import AZURE_SECRETS, AzureLogin
+from eventlake.model.lake import LakeSettings
+
+STORAGE_ACCOUNT = r"^[a-z0-9]{3,24}$"
+CONTAINER = r"^[a-z0-9]+(-[a-z0-9]+)*$"
+OPTIONAL_GUID = r"^$|^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+
+
+class AzureSettings(LakeSettings):
+    """A container in ADLS for the collector's archive; tables are not supported there yet."""
+
+    kind = "azure"
+    chosen_by = "storage_account"
+    address = "abfss://container@account.dfs.core.windows.net"
+    container = "container"
+    secrets = AZURE_SECRETS
+
+    storage_account: Annotated[
+        str, Field(pattern=STORAGE_ACCOUNT, description="The storage account")
+    ]
+    storage_container: Annotated[
+        str,
+        Field(
+            pattern=CONTAINER, min_length=3, max_length=63, description="The lake's own container"
+        ),
+    ]
+    tenant_id: Annotated[
+        str,
+        Field(
+            pattern=OPTIONAL_GUID,
+            description="The service principal's tenant; by default `AZURE_TENANT_ID`",
+        ),
+    ] = ""
+    client_id: Annotated[
+        str,
+        Field(
+            pattern=OPTIONAL_GUID,
+            description="The id of the service principal, or of the managed identity if the "
+            "machine has several; by default `AZURE_CLIENT_ID`",
+        ),
+    ] = ""
+    login: Annotated[
+        AzureLogin,
+        Field(
+            description="Sign in with a service principal, an account key, the identity of the "
+            "machine or pod, or the Azure CLI; by default the first of these, without the CLI, "
+            "whose credentials are set"
+        ),
+    ] = AzureLogin.AUTO
+    credentials_file: Annotated[
+        str,
+        Field(
+            description="A TOML file with `client_secret` or `account_key`, relative to the "
+            "settings; by default `AZURE_CLIENT_SECRET` and `AZURE_STORAGE_ACCOUNT_KEY`"
+        ),
+    ] = ""
+    endpoint: Annotated[
+        str,
+        Field(
+            pattern=r"^$|^https?://[^/\s]+(/[a-z0-9]+)?$",
+            description="The URL of an emulator of the blob service, with or without the account",
+        ),
+    ] = ""
+
+    @classmethod
+    def parse_address(cls, address: str) -> Mapping[str, str]:
+        netloc = urlsplit(address).netloc
+        match = re.fullmatch(r"([^@]+)@([^@.]+)\.dfs\.core\.windows\.net", netloc)
+        if not match:
+            raise InvalidSettings(f"lake is {address!r}: a container's address is {cls.address}")
+        return {"storage_container": match[1], "storage_account": match[2]}

@@ -1,0 +1,108 @@
+"""Files of message ids: those of a run's tasks in the stage, and those of the id index."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eventlake.errors import Damaged, InvalidSettings
+from eventlake.kernels.dedupe import Ids, match_earlier
+from eventlake.model.commit import IdFile
+from eventlake.pipeline.results import IdPart
+from eventlake.stores import Range, Store
+from eventlake.stores.damage import RESTORE, reading_parquet
+
+ROW_GROUP_ROWS = 128 << 10
+"""Rows per row group of an index file: a task reads those that overlap its bucket."""
+ID_ROW = np.dtype(
+    [
+        ("high", "<i8"),
+        ("low", "<i8"),
+        ("received", "<i8"),
+        ("place", "<i8"),
+        ("chunk", "<i4"),
+        ("row", "<i4"),
+    ]
+)
+"""A message id in the stage, with the place of its event in the inputs and in the chunks."""
+
+
+def assign_buckets(high: np.ndarray, buckets: int) -> np.ndarray:
+    """The bucket of each hash: buckets are equal ranges, in the order of the hashes."""
+    upper = (high.astype(np.int64) >> 32) + (1 << 31)
+    return (upper * buckets) >> 32
+
+
+def write_id_rows(
+    store: Store, path: str, rows: np.ndarray, buckets: int, first_chunk: int
+) -> list[IdPart]:
+    """Write rows by bucket; their chunk numbers count from `first_chunk`."""
+    numbers = assign_buckets(rows["high"], buckets)
+    order = np.argsort(numbers, kind="stable")
+    ends = np.searchsorted(numbers[order], np.arange(buckets + 1))
+    store.write(path, rows[order].tobytes())
+    return [
+        IdPart(bucket, path, int(start) * ID_ROW.itemsize, int(end - start), first_chunk)
+        for bucket, (start, end) in enumerate(pairwise(ends))
+        if end > start
+    ]
+
+
+def read_id_rows(store: Store, parts: Sequence[IdPart]) -> Iterator[np.ndarray]:
+    """Read the rows of each part, with chunk numbers that count from the task's first chunk."""
+    ranges = [Range(part.object, part.offset, part.rows * ID_ROW.itemsize) for part in parts]
+    for part, data in zip(parts, store.read_ranges(ranges), strict=True):
+        rows = np.frombuffer(data, ID_ROW).copy()
+        rows["chunk"] += part.chunk
+        yield rows
+
+
+def write_ids(store: Store, path: str, ids: Ids, row_group_rows: int = ROW_GROUP_ROWS) -> None:
+    """Write a file of the id index, sorted by hash."""
+    ids = ids.at(np.lexsort((ids.low, ids.high)))
+    table = pa.table({"high": ids.high, "low": ids.low, "received": ids.received})
+    sink = pa.BufferOutputStream()
+    # Hashes do not compress, and a dictionary only costs time.
+    pq.write_table(
+        table, sink, row_group_size=row_group_rows, use_dictionary=False, compression="none"
+    )
+    store.write(path, sink.getvalue())
+
+
+def read_index_file(store: Store, file: IdFile, bucket: int = 0, buckets: int = 1) -> Ids:
+    """Read the ids of an index file, without those that were removed from the lake since.
+
+    Reads the row groups that overlap the bucket. Raises `Damaged` if a file is missing.
+    """
+    ids = _read_existing(store, file.path, bucket, buckets)
+    for path in file.without:
+        removed = _read_existing(store, path, bucket, buckets)
+        ids = ids.at(~match_earlier(ids, removed, window=0))
+    return ids
+
+
+def _read_existing(store: Store, path: str, bucket: int, buckets: int) -> Ids:
+    try:
+        return read_ids(store, path, bucket, buckets)
+    except InvalidSettings:
+        if store.exists(path):
+            raise
+        raise Damaged(f"{store.root}/{path} is missing: {RESTORE}") from None
+
+
+def read_ids(store: Store, path: str, bucket: int = 0, buckets: int = 1) -> Ids:
+    """Read the row groups of an index file that overlap a bucket, in order of the hashes."""
+    with reading_parquet(store, path), pq.ParquetFile(store.open(path)) as file:
+        groups = [
+            n for n in range(file.num_row_groups) if _overlaps_bucket(file, n, bucket, buckets)
+        ]
+        table = file.read_row_groups(groups, columns=["high", "low", "received"])
+    return Ids(*(table[name].to_numpy() for name in ("high", "low", "received")))
+
+
+def _overlaps_bucket(file: pq.ParquetFile, group: int, bucket: int, buckets: int) -> bool:
+    high = file.metadata.row_group(group).column(0).statistics
+    first, last = assign_buckets(np.array([high.min, high.max]), buckets)
+    return bool(first <= bucket <= last)

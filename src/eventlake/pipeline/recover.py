@@ -1,0 +1,52 @@
+"""Recover from crashed runs: finish those that committed, find those that did not."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from eventlake.lake import Lake
+from eventlake.ledger import Ledger, State, is_dead, list_staged_runs
+from eventlake.model.report import Problems
+from eventlake.pipeline.finish import clean_up, finish_commit, publish
+from eventlake.ports import Progress
+
+
+class UnfinishedRuns(NamedTuple):
+    """The runs of a source that still have a stage, and the ledger's state read after them."""
+
+    state: State
+    to_finish: dict[int, bool]
+    """The sequence of each committed run, and whether the run is dead."""
+    uncommitted: tuple[str, ...]
+    """Runs that died before their commit."""
+
+
+def find_unfinished_runs(ledger: Ledger, now: datetime) -> UnfinishedRuns:
+    """Find the runs that have a stage and whether they committed; writes nothing.
+
+    Leases are checked before the ledger is read. In the other order, a run that commits in between
+    and then dies would count as uncommitted, and its stage would be removed.
+    The plan must start from the returned state: if a run that seemed dead commits later, this
+    run's own commit sees that and no longer abandons it.
+    """
+    dead = {run_id: is_dead(ledger, run_id, now) for run_id in list_staged_runs(ledger)}
+    state = ledger.read_state()
+    sequences = {run_id: ledger.find_sequence(run_id, state) for run_id in dead}
+    return UnfinishedRuns(
+        state,
+        {number: dead[run_id] for run_id, number in sequences.items() if number is not None},
+        tuple(run_id for run_id in dead if dead[run_id] and sequences[run_id] is None),
+    )
+
+
+def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[tuple[str, ...], State]:
+    """Finish committed runs; return the runs that died uncommitted, and the ledger's state."""
+    unfinished = find_unfinished_runs(ledger, lake.clock.now())
+    for sequence, run_is_dead in unfinished.to_finish.items():
+        commit = ledger.read_commit(sequence)
+        if run_is_dead:
+            finished = finish_commit(lake, sequence, commit, progress)
+            clean_up(lake, sequence, commit, finished, progress)
+        else:
+            # The run is alive; help it publish, because this run needs its index files.
+            publish(lake, sequence, commit, Problems(), progress)
+    return unfinished.uncommitted, unfinished.state

@@ -1,0 +1,84 @@
+"""How Spark starts, in a process of its own."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from tests import processes
+
+START = """if True:
+    import sys
+    from eventlake.errors import Unavailable
+    from eventlake.runners import local
+    master, memory, *conf = sys.argv[1:]
+    local._CONF.update(dict(word.split("=", 1) for word in conf))
+    for _ in range(2):  # what did not start is not taken for a session that runs
+        try:
+            local.LocalSpark(master, memory=memory).session()
+        except Unavailable as problem:
+            print(problem)
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (["nonsense", "1g"], "Master must either be yarn or start with spark, k8s, or local"),
+        (["local[1]", "1k"], "Too small maximum heap"),
+        (["local[1]", "1g", "spark.python.daemon.module=no.such"], "No module named 'no'"),
+        (["local[1]", "1g", "spark.task.cpus=9"], "number of cpus per task = 9"),
+    ],
+)
+def test_a_spark_that_does_not_start_says_why(given: list[str], reason: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", START, *given],
+        env={**os.environ, **processes.SHORT_LIVED},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=processes.PATIENCE,
+    )
+    lines = ran.stdout.splitlines()
+    assert len(lines) == 2, ran.stdout + ran.stderr
+    for line in lines:
+        assert line.startswith(f"Spark did not start on {given[0]}: ")
+        assert reason in line.partition("; its log is ")[0]
+
+
+SETTINGS = """if True:
+    from pyspark import SparkContext
+    from eventlake.runners.local import LocalSpark
+
+    def start(settings):
+        session = LocalSpark("local[1]", settings).session()
+        values = [session.conf.get(f"spark.{name}", "unset") for name in ("x", "task.maxFailures")]
+        return session, SparkContext._gateway.proc, values
+
+    settings = {"spark.x": "1", "spark.task.maxFailures": "3"}
+    first, jvm, values = start(settings)
+    print(*values)
+    print("reused", start(dict(reversed(settings.items())))[0] is first)
+    second, other_jvm, values = start({"spark.x": "2"})
+    print(*values)
+    print("same JVM", other_jvm is jvm, "the first has ended", jvm.poll() is not None)
+"""
+
+
+@pytest.mark.spark
+def test_a_session_has_the_settings_of_the_lake_and_no_others() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", SETTINGS],
+        env={**os.environ, **processes.SHORT_LIVED},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=processes.PATIENCE,
+    )
+    assert ran.stdout.splitlines() == [
+        "1 3",
+        "reused True",
+        "2 unset",
+        "same JVM False the first has ended True",
+    ], ran.stdout + ran.stderr

@@ -1,0 +1,75 @@
+"""Stores for tests: a disk that tells of what it does, and may fail or kill at any of it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from eventlake.lake import Lake
+from eventlake.lakes.local import LocalKind
+from eventlake.lakes.local_settings import LocalSettings
+from eventlake.secrets import EnvironmentSecrets
+from eventlake.stores import Disk, Object
+
+Listener = Callable[[str, str], None]
+"""Gets the name of an operation and a path; may raise."""
+
+
+def ignore(operation: str, path: str) -> None:
+    """Do nothing."""
+
+
+@dataclass(frozen=True)
+class WatchedDisk(Disk):
+    """A disk that calls `before` and `after` each operation, also a failed one. Does not pickle."""
+
+    before: Listener = ignore
+    after: Listener = ignore
+
+    def __getstate__(self) -> dict[str, str]:
+        raise TypeError("a watched disk works in one process")
+
+    def lake(self) -> Lake:
+        """A lake on this disk."""
+        settings = LocalSettings(path=self.root)
+        return LocalKind(settings, EnvironmentSecrets({})).make_lake(self)
+
+    def _watch(self, operation: str, path: str, *given: Any) -> Any:
+        self.before(operation, path)
+        try:
+            return getattr(super(), operation)(path, *given)
+        finally:
+            self.after(operation, path)
+
+    def open(self, path: str) -> pa.NativeFile:
+        return self._watch("open", path)
+
+    def write(self, path: str, data: bytes | pa.Buffer) -> None:
+        self._watch("write", path, data)
+
+    def write_staged(self, path: str, data: pa.Buffer) -> None:
+        self._watch("write_staged", path, data)
+
+    def create(self, path: str, data: bytes) -> bool:
+        return bool(self._watch("create", path, data))
+
+    def publish(self, staged: str, final: str) -> None:
+        self._watch("publish", staged, final)
+
+    def fsync(self, path: str) -> None:
+        self._watch("fsync", path)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self.before("delete", path)
+            super().delete([path])
+            self.after("delete", path)
+
+    def find(self, path: str) -> Object | None:
+        found: Object | None = self._watch("find", path)
+        return found
+
+    def names(self, prefix: str) -> tuple[list[str], list[str]]:
+        found: tuple[list[str], list[str]] = self._watch("names", prefix)
+        return found
