@@ -202,6 +202,7 @@ def for_one_run(aws: Aws) -> AwsSettings:
         emr_instance_profile="eventlake-emr-instance",
         emr_subnet_id=aws.client("ec2").describe_subnets()["Subnets"][0]["SubnetId"],
         emr_security_configuration="imds-v2",
+        emr_python="python3",  # whichever runs the tests
     )
 
 
