@@ -1,10 +1,11 @@
 """Downloads of tests, each kept in the user's cache once it is complete."""
 
+import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,16 +26,25 @@ def cached(what: str, name: str, install: Callable[[Path], object]) -> Path:
         return folder
     caches.mkdir(parents=True, exist_ok=True)
     try:
-        with TemporaryDirectory(dir=caches, ignore_cleanup_errors=True) as new:
-            install(Path(new))
-            with suppress(OSError):  # another process was first
-                Path(new).rename(folder)
+        with _locked(caches / f"{name}.lock"):
+            if not folder.is_dir():
+                with TemporaryDirectory(dir=caches, ignore_cleanup_errors=True) as new:
+                    install(Path(new))
+                    Path(new).rename(folder)
     except (OSError, subprocess.SubprocessError) as problem:
         reason = getattr(problem, "stderr", None) or problem
         if os.environ.get("CI") == "true":
             pytest.fail(f"{what} is needed in CI: {reason}")
         pytest.skip(f"{what} cannot be downloaded here: {reason}")
     return folder
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Wait until no other process downloads the same."""
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def run(*command: str) -> None:

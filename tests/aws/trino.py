@@ -116,7 +116,7 @@ def trino(aws: Aws, request: pytest.FixtureRequest) -> Trino:
 @contextmanager
 def started(aws: Aws) -> Iterator[Trino]:
     """A server while it runs."""
-    server = cached(f"Trino {TRINO}", f"trino-{TRINO}-java-{JAVA}", _install)
+    server = download_trino()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as new:
         folder, port = Path(new), free_port()
         _configure(folder, server, aws, port)
@@ -129,6 +129,11 @@ def started(aws: Aws) -> Iterator[Trino]:
             process.kill()
             process.wait()
             end_session(process.pid, grace=5.0)
+
+
+def download_trino() -> Path:
+    """The folder of the server and of the Java that it needs."""
+    return cached(f"Trino {TRINO}", f"trino-{TRINO}-java-{JAVA}", _install)
 
 
 def _configure(folder: Path, server: Path, aws: Aws, port: int) -> None:

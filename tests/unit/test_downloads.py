@@ -13,7 +13,7 @@ def test_a_download_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     made = cached("A file", "one", lambda folder: (folder / "file").write_text("x"))
     assert (made / "file").read_text() == "x"
     assert cached("A file", "one", lambda folder: pytest.fail("made again")) == made
-    assert [path.name for path in made.parent.iterdir()] == ["one"]
+    assert [path.name for path in made.parent.iterdir() if path.is_dir()] == ["one"]
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,6 @@ def test_a_download_that_fails_is_told(
     monkeypatch.setenv("CI", ci)
     with pytest.raises(outcome, match="no network"):
         cached("A server", "one", lambda folder: run("sh", "-c", "echo no network >&2; exit 1"))
-    assert list((tmp_path / "eventlake-tests").iterdir()) == []
+    assert not [path for path in (tmp_path / "eventlake-tests").iterdir() if path.is_dir()]
     with pytest.raises(CalledProcessError):
         run("false")
