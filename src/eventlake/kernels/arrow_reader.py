@@ -133,9 +133,10 @@ def _learn_inferred(leaves: dict[Path, pa.Array], kinds: PathKinds) -> None:
 
 
 def _learn_empty(fields: Iterable[pa.Field], parent: Path, kinds: PathKinds) -> None:
-    """Record paths without a value in `kinds`, so that a strict read does not fail at them.
+    """Record paths that had only null or objects without keys, in `kinds.empty_paths`.
 
-    Goes down from `fields`, whose path is `parent`; stops at `MAX_PATHS` paths.
+    A strict read then does not fail at them. Goes down from `fields`, whose path is `parent`; stops
+    at `MAX_PATHS` paths.
     """
     for field in fields:
         path = (*parent, field.name)

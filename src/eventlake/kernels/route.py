@@ -82,7 +82,10 @@ class Rules:
         return table_name(call, event, self.naming)
 
     def skips(self, call: Call, event: str) -> bool:
-        """Whether `skip` contains the event, its table, or that table's name in the catalog."""
+        """Whether `skip` contains the event, its table, or that table's name in the catalog.
+
+        The event's name counts for track calls only.
+        """
         table = self.table(call, event)
         names = {table, catalog_name(table, self.prefix)}
         if call is Call.TRACK:
@@ -245,7 +248,8 @@ def split_deep(events: list[Event]) -> tuple[list[Event], list[RejectedLine]]:
 def validate_line(line: bytes) -> Routing:
     """Decode a line completely and return its routing fields.
 
-    Raises `InvalidLine` with the first reason that applies.
+    Raises `InvalidLine` with the first reason that applies: too large, not JSON, too deep, not an
+    object, or a field that is missing or wrong.
     """
     if len(line) > MAX_LINE_BYTES:
         raise InvalidLine("too_large", _describe_excess(line))
