@@ -81,12 +81,12 @@ def _check_track(head: EventHead) -> str | None:
 
 
 def _check_group(head: EventHead) -> str | None:
-    """Return the reason code if there is no group id, or `traits` is not an object."""
+    """Return the reason code without a group id, or if `traits` is present and not an object."""
     return _check_traits_object(head) if _is_id(head.groupId) else "id_required"
 
 
 def _check_alias(head: EventHead) -> str | None:
-    """Return the reason code if there is no previous id, or `traits` is not an object."""
+    """Return the reason code without a previous id, or if `traits` is present and not an object."""
     return _check_traits_object(head) if _is_id(head.previousId) else "id_required"
 
 

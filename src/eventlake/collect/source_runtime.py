@@ -115,7 +115,10 @@ class SourceRuntime:
             self._directory.close()
 
     def get_gauges(self) -> dict[str, float]:
-        """Return the values of `metrics.GAUGES`; lag and bytes include the open segments."""
+        """Return lag in seconds, spool bytes and sealed files, by the names of `metrics.GAUGES`.
+
+        Lag and bytes include the open segments; the lag is 0 if no event waits.
+        """
         times = [self._sealer.oldest_event_time, *(s.start_time for s in self._spools.values())]
         oldest = min((moment for moment in times if moment is not None), default=None)
         age = 0.0 if oldest is None else self._clock.time_ns() / 1e9 - oldest

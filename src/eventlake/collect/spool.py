@@ -28,7 +28,7 @@ class Segment:
 
     @property
     def day(self) -> str:
-        """The archive's day folder."""
+        """The archive's day folder: the start of the UTC day in Unix milliseconds."""
         return self.path.name.partition("-")[0]
 
     @property

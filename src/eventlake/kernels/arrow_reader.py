@@ -105,7 +105,7 @@ def _find_leaves(table: pa.Table) -> Iterator[tuple[Path, pa.Array]]:
 def _find_leaves_below(path: Path, array: pa.Array) -> Iterator[tuple[Path, pa.Array]]:
     """Yield the array with its path, or the arrays in it if it is a struct; none that is all null.
 
-    Raises `TooDeep` for a path of more than `MAX_LEVELS` keys.
+    Raises `TooDeep` if there are more than `MAX_LEVELS` levels, those of arrays included.
     """
     if len(path) >= MAX_LEVELS and pa.types.is_nested(array.type):
         raise TooDeep(f"over {MAX_LEVELS} levels")
@@ -159,7 +159,7 @@ def _choose_kind(inferred: pa.DataType) -> ValueKind:
 
 
 def _learn_large_numbers(leaves: dict[Path, pa.Array], kinds: PathKinds) -> None:
-    """Make JSON of NUMBER paths with a value from `MAX_EXACT_NUMBER` on; then raise `KindsChanged`.
+    """Set NUMBER paths with a value of `MAX_EXACT_NUMBER` or more to JSON; raise `KindsChanged`.
 
     Does nothing if there are none. Reading such values as the exact decimal would overflow.
     """
@@ -191,9 +191,9 @@ def _read_decimals(block: pa.Buffer, kinds: PathKinds) -> dict[Path, pa.Array]:
 
 
 def _learn_fine_numbers(block: pa.Buffer, kinds: PathKinds) -> None:
-    """Make JSON of the NUMBER paths that have more decimal places than the exact decimal.
+    """Set NUMBER paths with more decimal places than the exact decimal to JSON, in `kinds`.
 
-    Changes `kinds`; reads the block once for each NUMBER path to find out.
+    Reads the block once for each NUMBER path to find out.
     """
     for path in [path for path, kind in kinds.by_path.items() if kind is ValueKind.NUMBER]:
         try:

@@ -229,7 +229,7 @@ def _is_utf8(line: bytes) -> bool:
 
 
 def split_deep(events: list[Event]) -> tuple[list[Event], list[RejectedLine]]:
-    """Return the valid events, and the others, as those that nest too deep, as rejected lines.
+    """Return the valid events, and the others (those that nest too deep) as rejected lines.
 
     Decodes every line completely; the fast path does not check the depth.
     """
