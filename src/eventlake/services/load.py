@@ -13,7 +13,7 @@ from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import Internal
 from eventlake.lake import Lake
 from eventlake.lakes import open_input_stores, open_job_runner, open_parts
-from eventlake.ledger import State, resolve_source
+from eventlake.ledger import State, describe_refusals, resolve_source
 from eventlake.model.commit import Commit, Counts, TableCommit
 from eventlake.model.layout import archive_path
 from eventlake.model.naming import catalog_name
@@ -176,7 +176,11 @@ def load(  # noqa: PLR0913 - each is an option of the command
         "files": len(new_inputs),
         "already_loaded": len(listing.inputs) - len(new_inputs),
         "passed_over": listing.passed_over,
-        "warnings": rename_warnings(state, settings) + no_logs_warnings(listing),
+        "warnings": (
+            *rename_warnings(state, settings),
+            *describe_refusals(ledger),
+            *no_logs_warnings(listing),
+        ),
     }
     if not new_inputs:
         return _nothing_to_load(listing, summary)
