@@ -35,6 +35,8 @@ class State(FrozenModel):
     ids: tuple[IdFile, ...] = ()
     retired: dict[str, str] = Field(default_factory=dict)
     """Index files that are no longer read, with the run that merged them."""
+    retyped: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """By table, the columns whose type was changed, so that older files may have another."""
     runs: dict[str, int] = Field(default_factory=dict)
     """The sequence of each recent run."""
     manifests: tuple[Manifest, ...] = ()
@@ -70,6 +72,7 @@ class State(FrozenModel):
                 update={
                     "sequence": sequence,
                     "settings": commit.settings,
+                    "retyped": _add_retyped(state.retyped, commit),
                     "runs": _keep_last({**state.runs, commit.run_id: sequence}, recent_runs),
                 }
             )
@@ -92,6 +95,13 @@ class State(FrozenModel):
     def has_loaded(self, one: Input) -> bool:
         """Whether an input, or the file that it is a copy of, was loaded."""
         return any(digest in self.inputs for digest in digests(one))
+
+
+def _add_retyped(before: dict[str, tuple[str, ...]], commit: Commit) -> dict[str, tuple[str, ...]]:
+    added = {one.table.name: [c.name for c in one.retyped] for one in commit.tables if one.retyped}
+    return before | {
+        table: tuple(sorted({*before.get(table, ()), *names})) for table, names in added.items()
+    }
 
 
 def _removed_id_files(files: Iterable[IdFile]) -> set[str]:

@@ -1,6 +1,7 @@
 """Register new tables, columns and partitions in the catalog, as the ledger has them."""
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 
 from eventlake.errors import EventLakeError, MissingTable
 from eventlake.lake import Lake
@@ -29,6 +30,7 @@ def register(
     if commit.renamed:
         schemas = ledger.read_state().tables.values()
         tables = complete_tables(lake, ledger, commit.settings, schemas)
+        _drop_outdated(lake, tables.values())
     else:
         tables = _changed_tables(lake, commit)
     tables = {name: table for name, table in tables.items() if name not in unpublished}
@@ -61,6 +63,24 @@ def register_refused(
         tables[REPORTS] = reports_table(lake, state.settings, *days)
     errors = _ensure(lake, tables, progress)
     return {name: one for name, one in refusals.items() if name not in errors}
+
+
+def _drop_outdated(lake: Lake, tables: Iterable[CatalogTable]) -> None:
+    """Drop entries under a name that the source had before, if their types have changed since.
+
+    They are registered again; kept, their old types would count as a person's change.
+    """
+    new = {table.full_name: table for table in tables}
+    with suppress(EventLakeError):  # registering these tables fails with the same error
+        for entry in lake.catalog.tables(next(iter(new.values())).database) if new else ():
+            table = new.get(entry.full_name)
+            if table and entry.location == table.location and _has_other_types(entry, table):
+                lake.catalog.drop(entry)
+
+
+def _has_other_types(entry: CatalogTable, table: CatalogTable) -> bool:
+    types = {column.name: column.type for column in table.columns}
+    return any(types.get(one.name, one.type) is not one.type for one in entry.columns)
 
 
 def _ensure(
