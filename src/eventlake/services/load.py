@@ -114,6 +114,7 @@ def plan_load(
         runs_to_finish=len(unfinished.to_finish),
         stages_to_remove=len(unfinished.uncommitted),
         warnings=(
+            *settings.notes,
             *rename_warnings(state, settings),
             *in_catalog.warnings,
             *no_logs_warnings(listing),
@@ -184,6 +185,7 @@ def load(  # noqa: PLR0913 - each is an option of the command
         "already_loaded": len(listing.inputs) - len(new_inputs),
         "passed_over": listing.passed_over,
         "warnings": (
+            *settings.notes,
             *rename_warnings(state, settings),
             *describe_refusals(ledger),
             *no_logs_warnings(listing),
