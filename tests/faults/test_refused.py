@@ -16,6 +16,7 @@ from eventlake.services.read import open_lake
 from eventlake.services.repair import repair
 from eventlake.stores import Disk
 from tests import lakes
+from tests.faults.test_failures import Interrupts
 from tests.stores import WatchedDisk
 
 RUNS = 10
@@ -93,6 +94,22 @@ def test_a_table_without_new_rows_is_registered_when_the_refusal_ends(tmp_path: 
     other.write_text('{"type":"alias","messageId":"a","receivedAt":"2026-11-02T00:00:00Z"}\n')
     assert lakes.load([other], lake).status == "finished"
     assert lakes.assert_complete(lake).rows == 3
+
+
+@pytest.mark.parametrize("step", ["register", "report", "clean"])
+def test_a_run_interrupted_after_a_refusal_is_made_up_for(tmp_path: Path, step: str) -> None:
+    lake = tmp_path / "lake"
+    refused = refuse(lake, "web/page")
+    path = tmp_path / "first.json"
+    path.write_text('{"type":"page","messageId":"p","receivedAt":"2026-11-02T00:00:00Z"}\n')
+    with pytest.raises(KeyboardInterrupt):
+        lakes.load([path], lake, Interrupts(step))
+    shutil.rmtree(refused)
+    assert load_hour(tmp_path, lake, 1)[0].status == "finished"
+    assert load_hour(tmp_path, lake, 2)[0].status == "finished"
+    contents = lakes.assert_complete(lake)
+    assert {line["status"] for lines in contents.reports for line in lines} == {"finished"}
+    assert read_refusals(open_lake(lake).parts.ledger("web")) == {}
 
 
 def test_a_refusal_that_another_run_adds_meanwhile_is_kept(tmp_path: Path) -> None:

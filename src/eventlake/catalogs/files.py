@@ -1,10 +1,13 @@
 """A catalog in the lake itself, with one JSON file per table."""
 
-import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
+
+import msgspec
 
 from eventlake.errors import EventLakeError
 from eventlake.model.catalog import CatalogTable, merge_tables
@@ -65,20 +68,15 @@ class FilesCatalog:
         self.store.update(path, update)
 
     def _list_entry(self, path: str) -> CatalogTable:
-        """Read a table without its partitions; a type that a person misspelled is foreign."""
+        """Read a table without its partitions; types that EventLake does not use are foreign."""
         data = self.store.read(path)
-        try:
-            entry = json.loads(data)
-            foreign = {
-                one["name"]: str(one["type"])
-                for one in entry["columns"]
-                if one["type"] not in OWN_TYPES
-            }
-            for one in entry["columns"]:
-                one["type"] = Type.STRING if one["name"] in foreign else one["type"]
-            data = json.dumps({**entry, "foreign": foreign, "partitions": []}).encode()
-        except (ValueError, TypeError, KeyError):
-            pass  # parsing names what is wrong
+        with suppress(msgspec.MsgspecError, KeyError, TypeError):  # parsing names what is wrong
+            entry: dict[str, Any] = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+            entry.pop("partitions", None)  # without parsing these, which may be many
+            columns = msgspec.json.decode(entry["columns"])
+            foreign = {one["name"]: one["type"] for one in columns if one["type"] not in OWN_TYPES}
+            known = [one | {"type": "string"} if one["name"] in foreign else one for one in columns]
+            data = msgspec.json.encode({**entry, "columns": known, "foreign": foreign})
         return parse_value(self.store, path, CatalogTable, data)
 
     def _read(self, path: str) -> CatalogTable:
