@@ -95,6 +95,8 @@ def adoption(adopted: "AdoptionResult") -> None:
     print_line(f"{adopted.ids:,} message ids since {adopted.since} indexed")
     print_line(f"{adopted.logs:,} older raw logs marked as loaded")
     print_line(f"next: eventlake sync --source {adopted.source}")
+    for warning in adopted.warnings:
+        print_stderr(f"warning: {warning}")
     if adopted.message:
         print_stderr(f"warning: {adopted.message}; the next sync tries again")
 

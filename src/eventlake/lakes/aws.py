@@ -11,7 +11,6 @@ from eventlake.catalogs.glue import GlueCatalog
 from eventlake.errors import InvalidSettings
 from eventlake.lake import Lake
 from eventlake.lakes.aws_settings import AwsCatalog, AwsSettings
-from eventlake.lakes.emr_releases import check_release
 from eventlake.lakes.formats import make_format
 from eventlake.lakes.kinds import KINDS, LakeKind
 from eventlake.ports import Catalog, JobRunner
@@ -22,6 +21,7 @@ from eventlake.runners.emr import (
     temporary_cluster,
     try_cluster,
 )
+from eventlake.runners.emr_releases import check_release
 from eventlake.runners.emr_serverless import EmrServerlessRunner
 from eventlake.runners.package import Code, upload
 from eventlake.runners.spark_submit import JobProgram

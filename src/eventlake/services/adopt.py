@@ -62,6 +62,7 @@ class AdoptionResult(FrozenModel):
     """Number of message ids in the id index."""
     logs: int
     """Number of raw logs that count as loaded."""
+    warnings: tuple[str, ...] = ()
     message: str = ""
     """The first problem that the next sync has to fix; empty without problems."""
 
@@ -229,6 +230,7 @@ def _adopt_tables(adoption: Adoption) -> AdoptionResult:
         since=str(since),
         ids=sum(file.rows for file in ids),
         logs=len(logs),
+        warnings=adoption.settings.notes,
         message=finished.problems.first[0] if finished.problems.first else "",
     )
 
