@@ -6,7 +6,7 @@ import pytest
 
 from eventlake.errors import InvalidSettings
 from eventlake.lakes import emr_releases
-from eventlake.runners.emr_releases import check_release
+from eventlake.lakes.aws_releases import check_release
 
 
 @pytest.fixture(autouse=True)

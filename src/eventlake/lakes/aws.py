@@ -10,6 +10,7 @@ from eventlake.catalogs.files import FilesCatalog
 from eventlake.catalogs.glue import GlueCatalog
 from eventlake.errors import InvalidSettings
 from eventlake.lake import Lake
+from eventlake.lakes.aws_releases import check_release
 from eventlake.lakes.aws_settings import AwsCatalog, AwsSettings
 from eventlake.lakes.formats import make_format
 from eventlake.lakes.kinds import KINDS, LakeKind
@@ -21,7 +22,6 @@ from eventlake.runners.emr import (
     temporary_cluster,
     try_cluster,
 )
-from eventlake.runners.emr_releases import check_release
 from eventlake.runners.emr_serverless import EmrServerlessRunner
 from eventlake.runners.package import Code, upload
 from eventlake.runners.spark_submit import JobProgram
