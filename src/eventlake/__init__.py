@@ -16,9 +16,15 @@ if TYPE_CHECKING:
     from eventlake.model.settings import SourceSettings, source_settings
     from eventlake.services.adopt import adopt
     from eventlake.services.check import check
+    from eventlake.services.import_settings import import_settings
     from eventlake.services.load import LoadResult, load, plan_load, plan_sync, sync
     from eventlake.services.read import Lake, open_lake
     from eventlake.services.repair import repair
+    from eventlake.services.suppress import (
+        list_suppressed_users,
+        suppress_users,
+        unsuppress_users,
+    )
 
 __all__ = [
     "EventLakeError",
@@ -27,24 +33,32 @@ __all__ = [
     "SourceSettings",
     "adopt",
     "check",
+    "import_settings",
+    "list_suppressed_users",
     "load",
     "open_lake",
     "plan_load",
     "plan_sync",
     "repair",
     "source_settings",
+    "suppress_users",
     "sync",
+    "unsuppress_users",
 ]
 
 _HOMES = {
     "adopt": "eventlake.services.adopt",
     "check": "eventlake.services.check",
     "EventLakeError": "eventlake.errors",
+    "import_settings": "eventlake.services.import_settings",
     "Lake": "eventlake.services.read",
+    "list_suppressed_users": "eventlake.services.suppress",
     "open_lake": "eventlake.services.read",
     "repair": "eventlake.services.repair",
     "SourceSettings": "eventlake.model.settings",
     "source_settings": "eventlake.model.settings",
+    "suppress_users": "eventlake.services.suppress",
+    "unsuppress_users": "eventlake.services.suppress",
 }
 
 

@@ -36,7 +36,7 @@ Source = Annotated[str, typer.Option(help="The source's slug or id.")]
 Suppress = Annotated[
     Path | None,
     typer.Option(
-        help="A file of user ids, one a line, whose events are dropped.",
+        help="A file of user ids, one a line, to add to the lake's suppression list.",
         exists=True,
         dir_okay=False,
     ),
@@ -180,7 +180,8 @@ class CollectOptions:
         list[str] | None,
         typer.Option(
             metavar="[SOURCE:]FILE",
-            help="A file of user ids, one a line, whose events are dropped; may be repeated.",
+            help="A file of user ids, one a line, whose events are dropped as well as those of the "
+            "lake's suppression list; may be repeated.",
         ),
     ] = None
     spool: Annotated[

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Container
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -152,7 +152,7 @@ def decode_string(raw: msgspec.Raw) -> str | None:
 
 
 def process_single(
-    head: EventHead, body: bytes, suppressed: Collection[str], arrival: Arrival
+    head: EventHead, body: bytes, suppressed: Container[str], arrival: Arrival
 ) -> IntakeResult:
     """Return the line of a single event, whose type the caller has set from the path."""
     result = IntakeResult(arrival)
@@ -160,7 +160,7 @@ def process_single(
     return result
 
 
-def process_batch(batch: Batch, suppressed: Collection[str], arrival: Arrival) -> IntakeResult:
+def process_batch(batch: Batch, suppressed: Container[str], arrival: Arrival) -> IntakeResult:
     """Return the lines of a batch; an invalid event is rejected without the others."""
     result, shared = IntakeResult(arrival), batch.shared_fields
     for raw in batch.batch:
@@ -172,7 +172,7 @@ def process_batch(batch: Batch, suppressed: Collection[str], arrival: Arrival) -
 
 
 def _add_raw_event(
-    result: IntakeResult, raw: msgspec.Raw, shared: SharedFields, suppressed: Collection[str]
+    result: IntakeResult, raw: msgspec.Raw, shared: SharedFields, suppressed: Container[str]
 ) -> None:
     try:
         head = decode_head(raw)
@@ -187,7 +187,7 @@ def _add_event(
     raw: msgspec.Raw,
     head: EventHead,
     shared: SharedFields,
-    suppressed: Collection[str],
+    suppressed: Container[str],
 ) -> None:
     """Archive, reject or suppress one event in `result`."""
     # Suppression comes first: the rejected log must not have these users either.
