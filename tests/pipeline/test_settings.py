@@ -123,12 +123,11 @@ def test_a_fixed_setting_is_refused_with_the_command_that_rebuilds(
     lakes.load([file], lake, settings=source_settings(**given))
     other = events(tmp_path / "2.json", "b", range(2))
     command = f"`eventlake replay --source web --all --set {name}={text}`"
-    for attempt in (
-        lakes.load,
-        lambda paths, lake, settings: plan_load(paths, lake=lake, settings=settings),
-    ):
-        with pytest.raises(InvalidSettings, match=f"{name}.*{command}"):
-            attempt([other], lake, settings=source_settings(source="web", **{name: value}))
+    settings = source_settings(source="web", **{name: value})
+    with pytest.raises(InvalidSettings, match=f"{name}.*{command}"):
+        plan_load([other], lake=lake, settings=settings)
+    with pytest.raises(InvalidSettings, match=f"{name}.*{command}"):
+        lakes.load([other], lake, settings=settings)
     assert remembered(lake)[name] != value
 
 
@@ -185,7 +184,7 @@ def test_logs_below_the_slug_are_not_those_of_a_source_by_id(tmp_path: Path) -> 
 def test_files_have_the_compression_of_the_settings(tmp_path: Path) -> None:
     lake, before = tmp_path / "lake", set[Path]()
     for number, codec in enumerate(("zstd", "snappy", "gzip")):
-        file = events(tmp_path / f"{number}.json", f"{number}-", range(number * 9, number * 9 + 9))
+        file = events(tmp_path / f"{number}.json", f"{number}-", range(9), day=number + 1)
         given = {} if codec == "zstd" else {"compression": codec}
         lakes.load([file], lake, settings=source_settings(source="web", **given))
         files = set(lake.glob("segment-data/data/**/*.parquet"))
