@@ -93,9 +93,8 @@ def plan_load(
     clock: Clock = SYSTEM_CLOCK,
 ) -> LoadPlan:
     """Plan a load without writing anything; `paths` is None for the source's archive."""
-    parts, settings, paths = _open_source(lake, settings, paths, clock)
-    stores = open_input_stores(paths, parts.store)
-    listing = archive.find_inputs(paths, stores, parts.layout)
+    parts = open_parts(lake, make=paths is not None, clock=clock)
+    settings, _, listing = _find_inputs(parts, settings, paths)
     unfinished = UnfinishedRuns(State(), {}, ())
     if parts.store.is_there:
         unfinished = find_unfinished_runs(parts.ledger(settings.folder), clock.now())
@@ -133,14 +132,16 @@ def plan_sync(
     return plan_load(None, lake=lake, settings={**(changes or {}), "source": source}, clock=clock)
 
 
-def _open_source(
-    lake: str | Path | Lake,
-    given: GivenSettings,
-    paths: Sequence[str | Path] | None,
-    clock: Clock,
-) -> tuple[Lake, SourceSettings, Sequence[str | Path]]:
-    """Open the lake, complete the source's settings, and list its archive if `paths` is None."""
-    parts = open_parts(lake, make=paths is not None, clock=clock)
+def _find_inputs(
+    parts: Lake, given: GivenSettings, paths: Sequence[str | Path] | None
+) -> tuple[SourceSettings, archive.InputStores, archive.InputListing]:
+    """Return the source's complete settings, the stores of its inputs and the inputs.
+
+    The inputs are found below `paths`, or in the source's archive if that is None.
+    """
+    if paths is not None:  # first, because a closed standard input is seen only until a file opens
+        stores = open_input_stores(paths, parts.store)
+        listing = archive.find_inputs(paths, stores, parts.layout)
     if isinstance(given, SourceSettings):
         given = {**given.given, "source": given.source}
     changes = {name: value for name, value in given.items() if name != "source"}
@@ -148,8 +149,10 @@ def _open_source(
     settings = settings.of_workspace(parts.workspace)
     if paths is None:
         check_source(parts, settings)
-        paths = list_archive_days(parts.store, settings)
-    return parts, settings, paths
+        stores = archive.lake_input_stores(parts.store)
+        days = list_archive_days(parts.store, settings)
+        listing = archive.find_inputs(days, stores, parts.layout)
+    return settings, stores, listing
 
 
 Where = str | SparkProvider | JobRunner
@@ -175,12 +178,11 @@ def load(  # noqa: PLR0913 - each is an option of the command
     the source's archive. The `suppressed` users are added to the lake's suppression list.
     """
     progress = progress or NoProgress()
-    parts, settings, paths = _open_source(lake, settings, paths, clock)
+    parts = open_parts(lake, make=paths is not None, clock=clock)
     runner = _open_runner(lake, parts.store, where, temporary_cluster)
-    ledger = parts.ledger(settings.folder)
     progress.step("plan", 0, 1, 0)
-    stores = open_input_stores(paths, parts.store)
-    listing = archive.find_inputs(paths, stores, parts.layout)
+    settings, stores, listing = _find_inputs(parts, settings, paths)
+    ledger = parts.ledger(settings.folder)
     dead, state = recover(parts, ledger, progress)
     check_claims(parts.store, parts.layout, settings)
     check_settings(state, settings)
