@@ -5,6 +5,7 @@ import eventlake
 eventlake.load(["raw/"], lake="./lake", settings=eventlake.source_settings(source="web"))
 eventlake.sync("web", lake="./lake")  # what `eventlake serve` has archived since
 eventlake.open_lake("./lake").query("select count(*) from web.order_completed")
+eventlake.suppress_users(["user_123"], lake="./lake")  # no later run lands their events
 eventlake.check("lake.toml")  # a lake is a folder, an address, or a file of settings
 """
 

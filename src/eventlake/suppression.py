@@ -88,15 +88,21 @@ def hash_user(user: str, key: bytes) -> bytes:
 
 def read_suppression_list(store: Store) -> SuppressionList:
     """Read the lake's list, which is empty if there is none; raises `Damaged` for a corrupt one."""
-    data = store.read(SUPPRESSION) if store.exists(SUPPRESSION) else None
-    return _parse(store, data)
+    exists = store.is_there and store.exists(SUPPRESSION)
+    return _parse(store, store.read(SUPPRESSION) if exists else None)
 
 
 def change_suppression_list(
-    store: Store, change: Callable[[SuppressionList], SuppressionList]
+    store: Store, change: Callable[[SuppressionList], SuppressionList], *, dry_run: bool = False
 ) -> tuple[SuppressionList, SuppressionList]:
-    """Replace the lake's list atomically with what `change` returns; return the old and the new."""
+    """Replace the lake's list atomically with what `change` returns; return the old and the new.
+
+    A dry run writes nothing.
+    """
     before = after = SuppressionList()
+    if dry_run:
+        before = read_suppression_list(store)
+        return before, change(before)
 
     def replace(data: bytes | None) -> bytes | None:
         nonlocal before, after

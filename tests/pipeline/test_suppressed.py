@@ -178,6 +178,9 @@ def test_a_damaged_list_stops_a_load(tmp_path: Path) -> None:
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lake = ("--lake", tmp_path / "lake")
     assert run(capsys, "suppress", "list", *lake).code == 2
+    would = run(capsys, "suppress", "add", "u2", " u1", *lake, "--dry-run")
+    assert (would.code, would.out) == (0, "would add 2 users\n")
+    assert not (tmp_path / "lake").exists()
     added = run(capsys, "suppress", "add", "u2", " u1", "u2", *lake)
     assert (added.code, added.out) == (0, "added 2 users\n2 users suppressed in this lake\n")
     again = run(capsys, "suppress", "add", "u2", "u3", *lake, "--json")
@@ -193,6 +196,8 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     wrong = run(capsys, "suppress", "remove", "u2", "u1", *lake)
     assert (wrong.code, wrong.out) == (2, "")
     assert wrong.err.startswith("error: not on the suppression list: u1; nothing was removed")
+    would = run(capsys, "suppress", "remove", "u2", " u1", *lake, "--dry-run")
+    assert (would.code, would.out) == (0, "would remove 2 users\n")
     removed = run(capsys, "suppress", "remove", "u2", " u1", *lake)
     assert (removed.code, removed.out) == (0, "removed 2 users\n1 user suppressed in this lake\n")
     assert run(capsys, "suppress", "list", *lake).out == "u3\n"

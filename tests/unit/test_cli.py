@@ -163,7 +163,8 @@ def test_a_wrong_setting_is_one_line_and_2(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     lake = ("--lake", str(tmp_path / "lake"))
-    code = main(["load", str(tmp_path), "--source", "web", "--database", "Web Shop", *lake])
+    words = ["load", str(tmp_path), "--source", "web", "--database", "Web Shop", "--quiet"]
+    code = main([*words, *lake])
     ran = Ran(code, *capsys.readouterr())
     assert (ran.code, ran.out, list(tmp_path.iterdir())) == (2, "", [])
     assert ran.err == (

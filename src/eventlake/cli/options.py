@@ -25,6 +25,9 @@ WRITE_KEY = "EVENTLAKE_WRITE_KEY"
 """The environment variable of write keys."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Hide progress and tables.")]
 LakeRoot = Annotated[
     str,
@@ -141,9 +144,7 @@ class RunOptions:
         bool,
         typer.Option("--temporary-cluster", help="Run on a cluster that is created for the run."),
     ] = False
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")
-    ] = False
+    dry_run: DryRun = False
     as_json: AsJson = False
     quiet: Quiet = False
 

@@ -1,11 +1,12 @@
 """The commands of the suppression list."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eventlake.cli import show
-from eventlake.cli.options import DEFAULT_LAKE, AsJson, LakeRoot
+from eventlake.cli.options import DEFAULT_LAKE, AsJson, DryRun, LakeRoot
 
 if TYPE_CHECKING:
     from eventlake.services.suppress import SuppressedUsers, SuppressionChange
@@ -22,24 +23,32 @@ UserIds = Annotated[list[str], typer.Argument(metavar="ID", help="User ids, exac
 
 @app.command()
 def add(
-    context: typer.Context, users: UserIds, lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False
+    context: typer.Context,
+    users: UserIds,
+    lake: LakeRoot = DEFAULT_LAKE,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
 ) -> None:
     """Add users to the suppression list."""
-    change = context.obj.suppress_users(users, lake=lake)
-    show.print_result(change, as_json, _print_change)
+    change = context.obj.suppress_users(users, lake=lake, dry_run=dry_run)
+    show.print_result(change, as_json, partial(_print_change, dry_run))
 
 
 @app.command()
 def remove(
-    context: typer.Context, users: UserIds, lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False
+    context: typer.Context,
+    users: UserIds,
+    lake: LakeRoot = DEFAULT_LAKE,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
 ) -> None:
     """Remove users from the suppression list.
 
     Events that were dropped meanwhile do not come back. Removes nobody if one of the users is not
     on the list; the exit code is 2 then.
     """
-    change = context.obj.unsuppress_users(users, lake=lake)
-    show.print_result(change, as_json, _print_change)
+    change = context.obj.unsuppress_users(users, lake=lake, dry_run=dry_run)
+    show.print_result(change, as_json, partial(_print_change, dry_run))
 
 
 @app.command("list")
@@ -50,14 +59,16 @@ def list_users(
     show.print_result(context.obj.list_suppressed_users(lake), as_json, _print_users)
 
 
-def _print_change(change: "SuppressionChange") -> None:
-    for verb in ("added", "removed"):
-        if users := getattr(change, verb):
-            show.print_line(f"{verb} {show.pluralize(len(users), 'user')}")
+def _print_change(dry_run: bool, change: "SuppressionChange") -> None:
+    for verb, users in (("add", change.added), ("remove", change.removed)):
+        if users:
+            done = f"would {verb}" if dry_run else f"{verb.removesuffix('e')}ed"
+            show.print_line(f"{done} {show.pluralize(len(users), 'user')}")
     if change.unchanged:
         known = show.pluralize(len(change.unchanged), "user")
         show.print_line(f"{known} already on the list")
-    show.print_line(f"{show.pluralize(change.listed, 'user')} suppressed in this lake")
+    if not dry_run:
+        show.print_line(f"{show.pluralize(change.listed, 'user')} suppressed in this lake")
 
 
 def _print_users(listed: "SuppressedUsers") -> None:

@@ -29,13 +29,17 @@ class SuppressedUsers(FrozenModel):
     """Forgotten users, of whom the lake has only a hash."""
 
 
-def suppress_users(users: Iterable[str], *, lake: str | Path | LakeSettings) -> SuppressionChange:
+def suppress_users(
+    users: Iterable[str], *, lake: str | Path | LakeSettings, dry_run: bool = False
+) -> SuppressionChange:
     """Add users to the lake's suppression list; their events no longer land or are collected."""
     given = tuple(dict.fromkeys(users))
     if "" in given:
         raise InvalidSettings("a user id is empty: give the userId of the user's events")
     store = open_store(lake, make=True)
-    before, after = change_suppression_list(store, lambda listed: listed.add(given))
+    before, after = change_suppression_list(
+        store, lambda listed: listed.add(given), dry_run=dry_run
+    )
     new = set(after.users).difference(before.users)
     return SuppressionChange(
         added=tuple(user for user in given if user in new),
@@ -44,10 +48,14 @@ def suppress_users(users: Iterable[str], *, lake: str | Path | LakeSettings) -> 
     )
 
 
-def unsuppress_users(users: Iterable[str], *, lake: str | Path | LakeSettings) -> SuppressionChange:
+def unsuppress_users(
+    users: Iterable[str], *, lake: str | Path | LakeSettings, dry_run: bool = False
+) -> SuppressionChange:
     """Remove users from the lake's suppression list; raises `InvalidSettings` for unknown ones."""
     given = tuple(dict.fromkeys(users))
-    _, after = change_suppression_list(open_store(lake), lambda listed: listed.remove(given))
+    _, after = change_suppression_list(
+        open_store(lake), lambda listed: listed.remove(given), dry_run=dry_run
+    )
     return SuppressionChange(removed=given, listed=len(after.users) + len(after.hashes))
 
 
