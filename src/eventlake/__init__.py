@@ -5,6 +5,7 @@ import eventlake
 eventlake.load(["raw/"], lake="./lake", settings=eventlake.source_settings(source="web"))
 eventlake.sync("web", lake="./lake")  # what `eventlake serve` has archived since
 eventlake.open_lake("./lake").query("select count(*) from web.order_completed")
+eventlake.suppress_users(["user_123"], lake="./lake")  # no later run lands their events
 eventlake.check("lake.toml")  # a lake is a folder, an address, or a file of settings
 """
 
@@ -16,9 +17,15 @@ if TYPE_CHECKING:
     from eventlake.model.settings import SourceSettings, source_settings
     from eventlake.services.adopt import adopt
     from eventlake.services.check import check
+    from eventlake.services.import_settings import import_settings
     from eventlake.services.load import LoadResult, load, plan_load, plan_sync, sync
     from eventlake.services.read import Lake, open_lake
     from eventlake.services.repair import repair
+    from eventlake.services.suppress import (
+        list_suppressed_users,
+        suppress_users,
+        unsuppress_users,
+    )
 
 __all__ = [
     "EventLakeError",
@@ -27,24 +34,32 @@ __all__ = [
     "SourceSettings",
     "adopt",
     "check",
+    "import_settings",
+    "list_suppressed_users",
     "load",
     "open_lake",
     "plan_load",
     "plan_sync",
     "repair",
     "source_settings",
+    "suppress_users",
     "sync",
+    "unsuppress_users",
 ]
 
 _HOMES = {
     "adopt": "eventlake.services.adopt",
     "check": "eventlake.services.check",
     "EventLakeError": "eventlake.errors",
+    "import_settings": "eventlake.services.import_settings",
     "Lake": "eventlake.services.read",
+    "list_suppressed_users": "eventlake.services.suppress",
     "open_lake": "eventlake.services.read",
     "repair": "eventlake.services.repair",
     "SourceSettings": "eventlake.model.settings",
     "source_settings": "eventlake.model.settings",
+    "suppress_users": "eventlake.services.suppress",
+    "unsuppress_users": "eventlake.services.suppress",
 }
 
 

@@ -71,7 +71,6 @@ def run_job(lake: Lake, path: str, spark: SparkProvider, progress: "JobProgress"
         runner=spark,
         plan=job.plan,
         progress=progress,
-        suppressed=_read_suppressed(lake.store, job),
         dead=job.dead,
         stores=open_input_stores((one.uri for one in job.plan.inputs), lake.store),
     )
@@ -85,10 +84,6 @@ def read_job(store: Store, path: str) -> Job:
         return Job.from_json(store.read(path))
     except InvalidSettings as problem:
         raise _cancelled(path) from problem
-
-
-def _read_suppressed(store: Store, job: Job) -> frozenset[str]:
-    return frozenset(json.loads(store.read(job.suppressed)) if job.suppressed else ())
 
 
 def _cancelled(path: str) -> Conflict:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from eventlake.services.suppress import suppress_users
 from tests import lakes, processes
 from tests.aws.moto import Aws
 from tests.aws.proxy import Proxy
@@ -51,6 +52,20 @@ def test_from_a_request_to_a_table(aws: Aws, lake: Path, spool: tuple[str, str])
     done = lakes.sync(lake)
     assert (done.status, done.counts.landed) == ("finished", 20)
     assert lakes.sync(lake).status == "nothing"
+
+
+def test_suppressed_users_are_neither_archived_nor_landed(
+    aws: Aws, lake: Path, spool: tuple[str, str]
+) -> None:
+    suppress_users(["u"], lake=lake)
+    with serving(lake, *spool) as server:
+        assert server.post("/v1/track", event(1)).status_code == 200
+        assert server.post("/v1/track", event(2, userId="v")).status_code == 200
+        assert server.stop() == 0
+    assert archived(aws) == ["m2"]
+    suppress_users(["v"], lake=lake)
+    done = lakes.sync(lake)
+    assert (done.counts.landed, done.counts.suppressed) == (0, 1)
 
 
 @pytest.mark.parametrize(

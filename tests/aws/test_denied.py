@@ -379,7 +379,7 @@ def test_the_number_of_attempts_must_be_one(
 @pytest.mark.usefixtures("impatient")
 def test_a_store_that_cannot_be_reached(world: World, aws: Aws) -> None:
     nobody = f"http://127.0.0.1:{free_port()}"
-    with pytest.raises(Unavailable, match="could not list s3://the-lake/segment-stage"):
+    with pytest.raises(Unavailable, match="could not list s3://the-lake/segment-data/ledger"):
         lakes.load(world.files, aws.settings(s3_endpoint=nobody))
 
 

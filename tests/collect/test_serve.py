@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 
+from eventlake.services.suppress import suppress_users
 from tests.collect.servers import KEY, archived, event, rejected, serving, spooled
 
 
@@ -129,6 +130,20 @@ def test_events_of_suppressed_users_are_dropped(tmp_path: Path) -> None:
         assert server.post("/v1/track", event(1)).status_code == 200
         users.write_text("u\nv\n")
         time.sleep(1.3)
+        assert server.post("/v1/track", event(2, userId="v")).status_code == 200
+        assert server.post("/v1/track", event(3, userId="w")).status_code == 200
+        assert server.metrics()["suppressed_total"] == 2
+        assert server.stop() == 0
+    assert [one["messageId"] for one in archived(lake)] == ["m3"]
+
+
+def test_users_who_are_suppressed_while_it_runs_are_dropped(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    suppress_users(["u"], lake=lake)
+    with serving(lake) as server:
+        assert server.post("/v1/track", event(1)).status_code == 200
+        suppress_users(["v"], lake=lake)
+        time.sleep(2.0)
         assert server.post("/v1/track", event(2, userId="v")).status_code == 200
         assert server.post("/v1/track", event(3, userId="w")).status_code == 200
         assert server.metrics()["suppressed_total"] == 2

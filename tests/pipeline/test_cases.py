@@ -21,6 +21,7 @@ from tests.kernel_lake import KernelLake
 from tests.oracle import Oracle, Settings, catalog_name
 
 from eventlake.model.settings import source_settings
+from eventlake.services.suppress import list_suppressed_users, unsuppress_users
 
 OUTCOMES = ("landed", "duplicates", "suppressed", "quarantined", "skipped")
 COUNT_FIELDS = {
@@ -87,6 +88,9 @@ def check_case(case: Case, tmp_path: Path, runner: type) -> None:
         for log in load.logs:
             (archive / log.name).write_bytes(log.stored)
         before, reports = lake.tables(), len(lake.reports())
+        if lake.root.exists():
+            forgiven = set(list_suppressed_users(lake.root).users) - load.suppressed
+            unsuppress_users(forgiven, lake=lake.root)
         result = lakes.load(
             [archive],
             lake.root,

@@ -87,10 +87,10 @@ def test_an_id_with_another_slug_is_refused(namesakes: Path) -> None:
 
 def test_a_load_must_say_which_source_it_means(tmp_path: Path, namesakes: Path) -> None:
     one = [log(tmp_path, "more")]
-    with pytest.raises(InvalidSettings, match="--source web --source-id <id>"):
-        lakes.load(one, namesakes, settings=source_settings(source="id1", database="new"))
-    again = source_settings(source="web", source_id="id1", database="web1")
-    assert lakes.load(one, namesakes, settings=again).status == "finished"
+    with pytest.raises(InvalidSettings, match="the slug of 2 sources: use one of the ids id1 and"):
+        lakes.load(one, namesakes, settings=source_settings(source="web", database="new"))
+    again = lakes.load(one, namesakes, settings=source_settings(source="id1"))
+    assert (again.status, again.source) == ("finished", "web")
     new = source_settings(source="web", source_id="id3", database="web3")
     assert lakes.load(one, namesakes, settings=new).status == "finished"
 

@@ -44,6 +44,21 @@ def test_segments_own_names() -> None:
     )
 
 
+def test_segments_own_names_on_azure() -> None:
+    given = {
+        "azureStorageAccount": "anaccount",
+        "azureStorageContainer": "a-container",
+        "azureTenantId": GUID,
+        "servicePrincipalClientId": GUID,
+    }
+    wanted = AzureSettings(**AZURE, tenant_id=GUID, client_id=GUID)
+    assert lake_settings(given) == lake_settings({"kind": "azure", **given}) == wanted
+    with pytest.raises(InvalidSettings, match="client_secret is not a setting: put it into AZURE"):
+        lake_settings({**given, "servicePrincipalClientSecret": "hush"})
+    with pytest.raises(InvalidSettings, match="storage_account is given twice"):
+        lake_settings({**given, **AZURE})
+
+
 @pytest.mark.parametrize(
     "region", ["us-east-1", "us-gov-west-1", "ap-southeast-2", "eu-central-1", "il-central-1"]
 )

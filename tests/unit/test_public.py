@@ -18,13 +18,17 @@ def test_what_is_public() -> None:
         "SourceSettings",
         "adopt",
         "check",
+        "import_settings",
+        "list_suppressed_users",
         "load",
         "open_lake",
         "plan_load",
         "plan_sync",
         "repair",
         "source_settings",
+        "suppress_users",
         "sync",
+        "unsuppress_users",
     ]
 
 

@@ -14,6 +14,7 @@ ALLOWED = {
     # The registry names each kind, its module and its extra.
     "lakes/kinds.py": {"aws"},
     "verify/files.py": {"s3"},  # the module above
+    "model/settings.py": {"glue"},  # Segment's name of a source's database
     # Columns of Segment's report, of which a lake fills those that it has.
     "model/report.py": {"emr", "s3"},
 }

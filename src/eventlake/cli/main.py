@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import eventlake as python_api
-from eventlake.cli import show
+from eventlake.cli import show, suppress
 from eventlake.cli.failures import FAILED, FINISHED, PARTIAL, run_command
+from eventlake.cli.import_settings import import_settings
 from eventlake.cli.options import (
     DEFAULT_LAKE,
     AsJson,
@@ -28,7 +29,7 @@ from eventlake.cli.options import (
 from eventlake.cli.progress import show_progress
 from eventlake.cli.rows import OutputFormat, decode_rows, iterate_objects, to_json
 from eventlake.cli.show_plan import print_plan
-from eventlake.model.settings import SourceSettings, validate_settings
+from eventlake.model.settings import validate_settings
 from eventlake.sample.spec import SampleSpec
 
 if TYPE_CHECKING:
@@ -44,6 +45,10 @@ app = typer.Typer(
     help="Land customer events in a data lake that you own.",
     epilog="Exit codes: 0 finished, 1 failed, 2 usage, 3 partial, 130 interrupted.",
 )
+
+
+app.add_typer(suppress.app, name="suppress")
+app.command("import-settings")(import_settings)
 
 
 def main(arguments: Sequence[str] | None = None, api: Any = python_api) -> int:
@@ -124,9 +129,10 @@ def load(
 
     One table for each event type, partitioned by the time of receipt, without duplicates. Files
     that were loaded before are skipped; the files themselves are not changed. The content of a
-    pipe is stored in the lake's archive first.
+    pipe is stored in the lake's archive first. Options default to the settings of the source's last
+    load.
     """
-    settings, suppressed = validate_settings(SourceSettings, source.values), run.suppressed()
+    settings, suppressed = source.values, run.suppressed()
     if run.dry_run:
         plan = context.obj.plan_load(paths, lake=run.lake, settings=settings)
         show.print_result(plan, run.as_json, print_plan)

@@ -25,6 +25,9 @@ WRITE_KEY = "EVENTLAKE_WRITE_KEY"
 """The environment variable of write keys."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Hide progress and tables.")]
 LakeRoot = Annotated[
     str,
@@ -36,7 +39,7 @@ Source = Annotated[str, typer.Option(help="The source's slug or id.")]
 Suppress = Annotated[
     Path | None,
     typer.Option(
-        help="A file of user ids, one a line, whose events are dropped.",
+        help="A file of user ids, one a line, to add to the lake's suppression list.",
         exists=True,
         dir_okay=False,
     ),
@@ -141,9 +144,7 @@ class RunOptions:
         bool,
         typer.Option("--temporary-cluster", help="Run on a cluster that is created for the run."),
     ] = False
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")
-    ] = False
+    dry_run: DryRun = False
     as_json: AsJson = False
     quiet: Quiet = False
 
@@ -180,7 +181,8 @@ class CollectOptions:
         list[str] | None,
         typer.Option(
             metavar="[SOURCE:]FILE",
-            help="A file of user ids, one a line, whose events are dropped; may be repeated.",
+            help="A file of user ids, one a line, whose events are dropped as well as those of the "
+            "lake's suppression list; may be repeated.",
         ),
     ] = None
     spool: Annotated[

@@ -25,6 +25,8 @@ def print_plan(plan: "LoadPlan") -> None:
     if plan.stages_to_remove:
         dead = show.pluralize(plan.stages_to_remove, "dead run")
         show.print_line(f"would remove the stage of {dead}")
+    for change in plan.setting_changes:
+        show.print_line(f"setting {change}")
     files = f"{show.pluralize(len(plan.files), 'file')} of {decimal(plan.bytes)}"
     tables = show.pluralize(len(plan.tables), "table")
     loaded = f"; {show.format_loaded_before(plan.already_loaded)}" if plan.already_loaded else ""

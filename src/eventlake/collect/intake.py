@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Container
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -164,7 +164,7 @@ def decode_string(raw: msgspec.Raw) -> str | None:
 
 
 def process_single(
-    head: EventHead, body: bytes, suppressed: Collection[str], arrival: Arrival
+    head: EventHead, body: bytes, suppressed: Container[str], arrival: Arrival
 ) -> IntakeResult:
     """Return what to store for a single event: a line, a rejected line, or nothing if suppressed.
 
@@ -175,7 +175,7 @@ def process_single(
     return result
 
 
-def process_batch(batch: Batch, suppressed: Collection[str], arrival: Arrival) -> IntakeResult:
+def process_batch(batch: Batch, suppressed: Container[str], arrival: Arrival) -> IntakeResult:
     """Return the lines to store for a batch; an invalid event is rejected without the others."""
     result, shared = IntakeResult(arrival), batch.shared_fields
     for raw in batch.batch:
@@ -187,7 +187,7 @@ def process_batch(batch: Batch, suppressed: Collection[str], arrival: Arrival) -
 
 
 def _add_raw_event(
-    result: IntakeResult, raw: msgspec.Raw, shared: SharedFields, suppressed: Collection[str]
+    result: IntakeResult, raw: msgspec.Raw, shared: SharedFields, suppressed: Container[str]
 ) -> None:
     """Decode an event of a batch and add it to `result`; one that is not an object is rejected.
 
@@ -206,7 +206,7 @@ def _add_event(
     raw: msgspec.Raw,
     head: EventHead,
     shared: SharedFields,
-    suppressed: Collection[str],
+    suppressed: Container[str],
 ) -> None:
     """Add one event to `result`: as a line, as a rejected line, or to the suppressed ones.
 

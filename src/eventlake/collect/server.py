@@ -20,6 +20,7 @@ from eventlake.collect.proxies import LOOPBACK, PROXIES_VARIABLE, TrustedProxies
 from eventlake.collect.settings import CollectorSettings, ServedSource
 from eventlake.collect.source_runtime import SourceRuntime
 from eventlake.collect.spool import make_durable_folder
+from eventlake.collect.suppression_watch import SuppressionWatch
 from eventlake.errors import InvalidSettings
 from eventlake.model.values import FrozenModel
 
@@ -96,7 +97,11 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    endless = (collector.watch_files(), pool.enforce_deadlines())
+    endless = (
+        collector.watch_files(),
+        collector.watch_suppression_list(),
+        pool.enforce_deadlines(),
+    )
     tasks = [asyncio.create_task(coroutine) for coroutine in endless]
     server = await loop.create_server(
         lambda: Connection(collector.app, pool), sock=listener, backlog=LISTEN_BACKLOG
@@ -121,12 +126,16 @@ class Collector:
     """The running sources of a collector, and the app that they share.
 
     Creating it starts their threads and tasks, and archives the segments of earlier collectors.
-    Raises `InvalidSettings` if two sources have the same write key.
+    Raises `InvalidSettings` if two sources have the same write key, and the store's errors if the
+    lake's suppression list cannot be read.
     """
 
     def __init__(self, settings: CollectorSettings, sources: Sequence[ServedSource]) -> None:
         self._settings = settings
+        self._suppression = SuppressionWatch(settings.store)
+        self._suppression.load_changes()
         self._sources = [SourceRuntime(settings, source) for source in sources]
+        self._apply_suppression_list()
         self.app = App(
             keys=self._make_keys(),
             clock=settings.clock,
@@ -158,6 +167,24 @@ class Collector:
             except (InvalidSettings, OSError, ValueError) as problem:
                 source.access = before
                 sys.stderr.write(f"warning: {problem}\n")
+
+    async def watch_suppression_list(self) -> None:
+        """Apply changes of the lake's suppression list; never returns.
+
+        A task of its own: a store that hangs must not delay changes of keys.
+        """
+        while True:
+            await asyncio.sleep(RELOAD_SECONDS)
+            await asyncio.to_thread(self.reload_suppression_list)
+
+    def reload_suppression_list(self) -> None:
+        """Apply the lake's suppression list if it has changed; keep the old one on errors."""
+        if self._suppression.poll():
+            self._apply_suppression_list()
+
+    def _apply_suppression_list(self) -> None:
+        for source in self._sources:
+            source.suppress(self._suppression.current)
 
     async def close(self) -> None:
         """Stop all sources and move their segments into the archive.

@@ -1,6 +1,6 @@
 """A source as requests see it."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -28,6 +28,6 @@ class Source:
     events: LineLog
     rejects: LineLog
     get_gauges: Callable[[], dict[str, float]]
-    suppressed: Collection[str] = frozenset()
+    suppressed: Container[str] = frozenset()
     """Users whose events are dropped."""
     counts: SourceCounts = field(default_factory=SourceCounts)

@@ -1,6 +1,7 @@
 """The running parts of one source: spool, writers and sealer."""
 
 import sys
+import threading
 from dataclasses import dataclass
 
 from eventlake.clock import Clock
@@ -12,7 +13,7 @@ from eventlake.collect.source import Source
 from eventlake.collect.source_file import WatchedFile, load_access
 from eventlake.collect.spool import Segment, Spool, SpoolDirectory
 from eventlake.collect.writer import Writer
-from eventlake.suppression import read_suppressed_users
+from eventlake.suppression import SuppressionList, read_suppressed_users
 
 EVENTS, REJECTED = "events", "rejected"
 WARNING_INTERVAL_SECONDS = 5.0
@@ -67,6 +68,8 @@ class SourceRuntime:
         }
         self._source_file = WatchedFile(self._source_path)
         self._suppress_files = [WatchedFile(path) for path in served.suppress]
+        self._suppressing = threading.Lock()  # the list and the files are watched by two threads
+        self._listed, self._suppressed_by_files = SuppressionList(), frozenset[str]()
         self.source = Source(
             name=name,
             project=served.settings.source_id,
@@ -91,9 +94,22 @@ class SourceRuntime:
         """
         if any(file.has_changed() for file in self._suppress_files):
             users = map(read_suppressed_users, self._served.suppress)
-            self.source.suppressed = frozenset().union(*users)
+            self.suppress(by_files=frozenset().union(*users))
         if self._source_file.has_changed():
             self.access = load_access(self._source_path, self._served.write_keys)
+
+    def suppress(
+        self, listed: SuppressionList | None = None, by_files: frozenset[str] | None = None
+    ) -> None:
+        """Drop the events of the users on the lake's list and in the source's own files.
+
+        What is None stays as it was.
+        """
+        with self._suppressing:
+            self._listed = self._listed if listed is None else listed
+            if by_files is not None:
+                self._suppressed_by_files = by_files
+            self.source.suppressed = self._listed.matcher(self._suppressed_by_files)
 
     async def close_writers(self) -> None:
         """Write pending lines and complete the segments; later requests get 503."""

@@ -13,7 +13,7 @@ The fast path does not see how deep a line nests. The parser finds out later and
 `split_deep` then rejects the lines that are.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Container
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -74,7 +74,7 @@ class Rules:
     naming: Naming = Naming.SEGMENT
     prefix: str = ""
     skip: Collection[str] = ()
-    suppressed: Collection[str] = ()
+    suppressed: Container[str] = ()
     """User ids whose events do not land."""
 
     def table(self, call: Call, event: str) -> str:

@@ -1,6 +1,5 @@
 """Opens a lake from a folder, an address, or a file of settings."""
 
-import re
 import stat
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -14,6 +13,7 @@ from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import InsufficientPermissions, InvalidSettings
 from eventlake.lakes.kinds import KINDS, LakeKind, load_kind, settings_model
 from eventlake.model.lake import LakeSettings
+from eventlake.model.settings import translate_names
 from eventlake.paths import file_status, parse_path
 from eventlake.secrets import EnvironmentSecrets, Secrets
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # these import Arrow, which commands like --help must not wai
     from eventlake.stores import Store
 
 __all__ = [
+    "choose_model",
     "cluster_checks",
     "describe_addresses",
     "lake_settings",
@@ -117,24 +118,25 @@ def lake_settings(values: Mapping[str, Any]) -> LakeSettings:
     The kind is the value of `kind`, else it follows from the settings that there are. Segment's
     names, such as `workspaceId`, are accepted too.
     """
-    named = {_snake_case(name): value for name, value in values.items()}
-    kind = named.pop("kind", None)
-    if kind is not None:
-        return settings_model(str(kind)).from_values(named)
+    model = choose_model(values)
+    named = translate_names(values, model.segment_names)
+    named.pop("kind", None)
+    return model.from_values(named)
+
+
+def choose_model(values: Mapping[str, Any]) -> type[LakeSettings]:
+    """The class of the lake that settings are for; raises InvalidSettings if it is not clear."""
+    if (kind := values.get("kind")) is not None:
+        return settings_model(str(kind))
     for model in _settings_models():
-        if model.chosen_by in named:
-            return model.from_values(named)
+        if model.chosen_by in translate_names(values, model.segment_names):
+            return model
     choices = ", ".join(f"{model.chosen_by} ({model.kind})" for model in _settings_models())
     raise InvalidSettings(f"the kind of lake is not clear: set kind, or one of {choices}")
 
 
 def _settings_models() -> Iterable[type[LakeSettings]]:
     return map(settings_model, KINDS)
-
-
-def _snake_case(name: str) -> str:
-    """`workspaceId` → `workspace_id`"""
-    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
 
 
 def parse_settings(words: Iterable[str]) -> LakeSettings:

@@ -15,6 +15,14 @@ STORAGE_ACCOUNT = r"^[a-z0-9]{3,24}$"
 CONTAINER = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 OPTIONAL_GUID = r"^$|^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
+SEGMENT_NAMES = {
+    "azure_storage_account": "storage_account",
+    "azure_storage_container": "storage_container",
+    "azure_tenant_id": "tenant_id",
+    "service_principal_client_id": "client_id",
+    "service_principal_client_secret": "client_secret",
+}
+
 
 class AzureSettings(LakeSettings):
     """A container in ADLS for the collector's archive; tables are not supported there yet."""
@@ -24,6 +32,7 @@ class AzureSettings(LakeSettings):
     address = "abfss://container@account.dfs.core.windows.net"
     container = "container"
     secrets = AZURE_SECRETS
+    segment_names = SEGMENT_NAMES
 
     storage_account: Annotated[
         str, Field(pattern=STORAGE_ACCOUNT, description="The storage account")

@@ -5,7 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from eventlake.errors import InvalidSettings
 from eventlake.ledger.commits import Ledger
 from eventlake.model.layout import Layout
-from eventlake.model.settings import SourceSettings, source_settings
+from eventlake.model.settings import (
+    SEGMENT_NAMES,
+    SourceSettings,
+    source_settings,
+    translate_names,
+)
 from eventlake.stores import Store
 
 MAX_REQUESTS = 16
@@ -42,7 +47,9 @@ def resolve_source(store: Store, layout: Layout, source: str, **changes: object)
     `source` is its slug or its id; with a `source_id` it is the slug of that source. Changes that
     are None are ignored. Raises `InvalidSettings` when `source` and `source_id` contradict.
     """
-    last = find_source(store, layout, str(changes.get("source_id") or source))
+    changes = translate_names(changes, SEGMENT_NAMES)
+    name = str(changes.get("source_id") or source)
+    last = find_source(store, layout, name) if store.is_there else None
     if last and source not in (last.source, last.source_id):
         raise InvalidSettings(
             f"source is {source!r}, and {last.source_id} is the id of {last.source}: "

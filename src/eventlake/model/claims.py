@@ -7,7 +7,7 @@ registered under that name, so nobody else may have it.
 from pydantic import Field
 
 from eventlake.errors import InvalidSettings
-from eventlake.model.settings import SourceSettings
+from eventlake.model.settings import SourceSettings, rebuild_command
 from eventlake.model.values import FrozenModel
 
 Names = tuple[str, str]
@@ -79,7 +79,9 @@ def _check_neighbour(settings: SourceSettings, other: Claim) -> None:
     if settings.source_id == other.source_id:
         raise InvalidSettings(
             f"the source with the id {settings.source_id} was loaded as {other.source!r} with "
-            f"partition_by_slug {other.partition_by_slug}: keep both, or choose another source_id"
+            f"partition_by_slug {other.partition_by_slug}: keep both, choose another source_id, or "
+            "rebuild the source with "
+            + rebuild_command(other.source, "partition_by_slug", settings.partition_by_slug)
         )
     for database, prefix in other.names:
         if settings.database == database and _overlap(settings.table_prefix, prefix):

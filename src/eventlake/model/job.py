@@ -12,8 +12,6 @@ class Job(FrozenModel):
 
     plan: Plan
     dead: tuple[str, ...] = ()
-    suppressed: str = ""
-    """The path of a JSON list of the suppressed ids; empty if there are none."""
 
 
 class Phase(StrEnum):

@@ -26,6 +26,8 @@ class LakeSettings(FrozenModel):
     """What such an address names."""
     makes_clusters: ClassVar[bool] = False
     """Whether a cluster can be created for one run."""
+    segment_names: ClassVar[Mapping[str, str]] = {}
+    """Segment's names of settings and secrets, in snake case, where ours are others."""
     secrets: ClassVar[Mapping[str, str]] = {}
     """The names of the lake's secrets, and the environment variable for each."""
 

@@ -10,6 +10,9 @@ LOGS = "segment-logs"
 """The archive of raw logs. It is not in `Layout`: Segment and collectors write it there in every
 lake, and ledgers name its files as inputs by this path."""
 
+SUPPRESSION = "segment-data/suppression.json"
+"""The lake's suppression list. It is not in `Layout`: collectors read it there in every lake."""
+
 HOUR = 3_600_000_000
 """Microseconds in an hour."""
 
@@ -21,6 +24,12 @@ class DatePartition(StrEnum):
     YEAR_MONTH_DAY_HOUR = "year/month/day/hour"
     YEAR_MONTH_DAY = "year/month/day"
     DAY = "day"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "DatePartition | None":
+        """Accept Segment's labels: `Day/Hour [YYYY-MM-DD/HH] (Default)`."""
+        name = str(value).partition("[")[0].strip().lower()
+        return next((one for one in cls if one.value == name), None)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
@@ -35,6 +36,17 @@ RESERVED = {
 
 NO_WORKSPACE = "default"
 """The workspace in reports if none is set."""
+
+SEGMENT_NAMES = {"glue_database": "database", "partition_by_slug_name": "partition_by_slug"}
+"""Segment's names of a source's settings, in snake case, where ours are others."""
+
+
+class Compression(StrEnum):
+    """The compression of Parquet files."""
+
+    ZSTD = "zstd"
+    SNAPPY = "snappy"
+    GZIP = "gzip"
 
 
 class SourceSettings(FrozenModel):
@@ -75,19 +87,24 @@ class SourceSettings(FrozenModel):
             description="The maximum number of columns of a table; other values are rescued",
         ),
     ] = 2000
+    compression: Annotated[
+        Compression, Field(description="The compression of the tables' Parquet files")
+    ] = Compression.ZSTD
     _notes: tuple[str, ...] = PrivateAttr(())
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _fill_defaults(cls, values: Any) -> Any:
+    def _fill_defaults(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Accept Segment's names, and fill in what follows from the slug."""
         if not isinstance(values, dict):
-            return values
+            return handler(values)
+        values = translate_names(values, SEGMENT_NAMES)
         slug = str(values.get("source") or "")
-        return {
-            **values,
-            "source_id": values.get("source_id") or slug,
-            "database": values.get("database") or database_name(slug),
-        }
+        derived = {"source_id": slug, "database": database_name(slug)}
+        missing = {name: value for name, value in derived.items() if not values.get(name)}
+        settings = handler({**values, **missing})
+        settings.model_fields_set.difference_update(missing.keys() - values.keys())
+        return settings
 
     @model_validator(mode="wrap")
     @classmethod
@@ -128,15 +145,32 @@ class SourceSettings(FrozenModel):
             raise ValueError(f"{RESERVED[value]} this name; choose another (--database)")
         return value
 
+    @field_validator("skip_events")
+    @classmethod
+    def _drop_empty_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(filter(None, value))  # so that `--skip-event ''` empties the list
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know about values that were changed when they were entered."""
         return self._notes
 
+    def with_notes(self, notes: tuple[str, ...]) -> "SourceSettings":
+        """These settings with further notes."""
+        settings = self.model_copy()
+        settings._notes = (*self._notes, *notes)
+        return settings
+
     @property
     def folder(self) -> str:
         """The source's folder name in the lake's paths."""
         return self.source if self.partition_by_slug else self.source_id
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The settings that were set explicitly, even to a default, without the source."""
+        names = self.model_fields_set - {"source"}
+        return {name: getattr(self, name) for name in names}
 
     def of_workspace(self, workspace: str) -> "SourceSettings":
         """These settings with the lake's workspace, unless the source has its own."""
@@ -149,12 +183,58 @@ FIXED = ("date_partition", "naming", "partition_by_slug")
 """Settings that cannot change while the source has tables."""
 
 
+class SettingChange(FrozenModel):
+    """A setting that differs from the source's last load; both values as in JSON."""
+
+    name: str
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        return f"{self.name} changed from {self.before!r} to {self.after!r}"
+
+
+def list_changes(before: SourceSettings | None, now: SourceSettings) -> tuple[SettingChange, ...]:
+    """List the settings that changed since the last load; none at the first one."""
+    if before is None:
+        return ()
+    old, new = (settings.model_dump(mode="json") for settings in (before, now))
+    return tuple(
+        SettingChange(name=name, before=old[name], after=new[name])
+        for name in old
+        if old[name] != new[name]
+    )
+
+
+def rebuild_command(source: str, name: str, value: object) -> str:
+    """The command that rebuilds a source with another value of a fixed setting."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"`eventlake replay --source {source} --all --set {name}={text}`"
+
+
 def source_settings(**values: object) -> SourceSettings:
     """Validate a source's settings; None means the default.
 
     Raises InvalidSettings with each wrong setting and what is allowed.
     """
     return validate_settings(SourceSettings, {k: v for k, v in values.items() if v is not None})
+
+
+def translate_names(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return settings under our names: `dedupDays` is `dedup_days`, others are renamed by `names`.
+
+    Raises `InvalidSettings` for a setting that is given under two names.
+    """
+    translated: dict[str, Any] = {}
+    for name, value in values.items():
+        snake = snake_case(name) or name
+        ours = names.get(snake, snake)
+        if ours in translated:
+            raise InvalidSettings(
+                f"{ours} is given twice, also as {name}: leave one of the two out"
+            )
+        translated[ours] = value
+    return translated
 
 
 def validate_settings(model: type[M], values: Mapping[str, object]) -> M:

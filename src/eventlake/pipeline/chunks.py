@@ -1,7 +1,7 @@
 """How reading tasks write chunks, message ids, observations and quarantine into the stage."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -47,7 +47,7 @@ class ReadJob:
     settings: SourceSettings
     table_types: dict[str, dict[str, Type]]
     """Column types of the existing tables."""
-    suppressed: frozenset[str]
+    suppressed: Container[str]
     files: tuple[str, ...]
     """Addresses of the run's inputs; tasks refer to an input by its index."""
     stores: dict[str, Store]

@@ -8,7 +8,7 @@ from eventlake.kernels.dedupe import DAY_MICROS
 from eventlake.ledger import State
 from eventlake.model.claims import names_of
 from eventlake.model.commit import IdFile, Input, Plan
-from eventlake.model.settings import FIXED, SourceSettings
+from eventlake.model.settings import FIXED, SourceSettings, rebuild_command
 from eventlake.model.types import Type
 
 MERGE_FILES = 8
@@ -81,7 +81,8 @@ def check_settings(state: State, settings: SourceSettings) -> None:
         if before != now:
             raise InvalidSettings(
                 f"{name} is {str(now)!r}, but the tables of {settings.source} were created with "
-                f"{str(before)!r}: use that, or delete the tables and load again"
+                f"{str(before)!r}: use that, or rebuild the source with "
+                f"{rebuild_command(settings.source, name, now)}"
             )
 
 

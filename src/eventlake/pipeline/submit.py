@@ -80,12 +80,8 @@ def job_path(run: Run) -> str:
 
 
 def write_job(run: Run) -> None:
-    """Write the job and its list of suppressed users into the stage, the job last."""
-    suppressed = ""
-    if run.suppressed:
-        suppressed = f"{run.stage}/suppressed.json"
-        run.lake.store.write(suppressed, json.dumps(sorted(run.suppressed)).encode())
-    job = Job(plan=run.plan, dead=run.dead, suppressed=suppressed)
+    """Write the job into the stage."""
+    job = Job(plan=run.plan, dead=run.dead)
     run.lake.store.write(job_path(run), job.to_json())
 
 

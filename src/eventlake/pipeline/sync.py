@@ -46,6 +46,7 @@ from eventlake.pipeline.tasks import Packed, Watch, Work, run_tasks
 from eventlake.pipeline.write import WriteJob, plan_tasks, plan_units, write_task
 from eventlake.ports import Progress, SparkProvider
 from eventlake.reports import write_report
+from eventlake.suppression import read_suppression_list
 
 EVENT_BYTES = 130
 """Estimated size of an event in a gzip file, used to choose the number of tasks."""
@@ -70,8 +71,6 @@ class Run:
     runner: SparkProvider
     plan: Plan
     progress: Progress
-    suppressed: frozenset[str] = frozenset()
-    """User ids whose events are not landed."""
     dead: tuple[str, ...] = ()
     """Runs that died without a commit; this run's commit abandons them."""
     stores: InputStores = field(default_factory=dict)
@@ -183,7 +182,7 @@ def read(run: Run) -> list[ReadResult]:
         table_types={
             name: table.types for name in plan.tables if (table := plan.starting_table(name))
         },
-        suppressed=run.suppressed,
+        suppressed=read_suppression_list(run.lake.store).matcher(),
         files=tuple(one.uri for one in plan.inputs),
         stores=dict(run.stores),
         groups=group_files([one.size for one in plan.inputs], run.runner.parallelism),
@@ -279,14 +278,15 @@ def write(
 
     One more task merges the parts of the quarantine.
     """
-    by, tunables = run.plan.settings.date_partition, run.tunables.write
+    settings, tunables = run.plan.settings, run.tunables.write
+    by = settings.date_partition
     units = (
         unit
         for table, of_table in chunks.items()
         for unit in plan_units(changes[table], of_table, by, tunables.unit_bytes)
     )
     tasks = tuple(Packed.pack(task) for task in plan_tasks(units, run.runner.parallelism))
-    job = WriteJob(run.lake.store, run.stage, by, tasks, quarantine, tunables)
+    job = WriteJob(run.lake.store, run.stage, by, tasks, quarantine, tunables, settings.compression)
     count = len(tasks) + bool(quarantine)
     rows = sum(chunk.landed_rows for of_table in chunks.values() for chunk in of_table)
     with run.time_step("write"):

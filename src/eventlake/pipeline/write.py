@@ -20,6 +20,7 @@ from eventlake.kernels.times import as_micros
 from eventlake.model.commit import ColumnStats
 from eventlake.model.layout import DatePartition
 from eventlake.model.schema import SchemaChange, TableSchema
+from eventlake.model.settings import Compression
 from eventlake.model.tunables import WriteTunables
 from eventlake.pipeline.quarantine import merge_quarantine_parts
 from eventlake.pipeline.results import ChunkMeta, WriteResult, WrittenFile
@@ -77,6 +78,7 @@ class WriteJob:
     quarantine: tuple[str, ...]
     """The parts of the quarantine; one extra task merges them."""
     tunables: WriteTunables
+    compression: Compression = Compression.ZSTD
 
 
 def plan_units(
@@ -276,7 +278,7 @@ class _FileWriter:
             self._writer = pq.ParquetWriter(
                 self._sink,
                 rows.schema,
-                compression="zstd",
+                compression=self._job.compression,
                 use_dictionary=False if is_small else _dictionary_columns(rows),
                 write_statistics=[RECEIVED_AT] if is_small else True,
                 store_schema=False,  # the Parquet schema is enough

@@ -9,7 +9,7 @@ from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.lake import Lake
 from eventlake.ledger import list_ledgers
 from eventlake.model.commit import Input
-from eventlake.model.layout import LOGS
+from eventlake.model.layout import LOGS, archive_path
 from eventlake.model.settings import SourceSettings
 from eventlake.ports import Progress
 from eventlake.stores import Store
@@ -19,17 +19,21 @@ def check_source(lake: Lake, settings: SourceSettings) -> None:
     """Raise `InvalidSettings` if the lake has neither a ledger nor an archive of the source."""
     landed = {ledger.folder for ledger in list_ledgers(lake.store, lake.layout)}
     folders = landed.union(lake.store.names(LOGS)[0])
-    if settings.folder not in folders:
+    if folders.isdisjoint((settings.folder, settings.source_id)):
         names = ", ".join(sorted(folders)) or "none yet"
         raise InvalidSettings(
             f"there is no source {settings.source!r} in this lake; known: {names}"
         )
 
 
-def list_archive_days(store: Store, folder: str) -> list[str]:
-    """List the addresses of an archive's day folders, without a collector's hidden folders."""
-    days, _ = store.names(folder)
-    return [archive.lake_address(f"{folder}/{day}") for day in days if not day.startswith(".")]
+def list_archive_days(store: Store, settings: SourceSettings) -> list[str]:
+    """List the addresses of the source's day folders in the archive, without hidden folders.
+
+    Segment writes raw logs below the source's id, also where tables are below its slug.
+    """
+    folders = dict.fromkeys(map(archive_path, (settings.folder, settings.source_id)))
+    days = [f"{folder}/{day}" for folder in folders for day in store.names(folder)[0]]
+    return [archive.lake_address(day) for day in days if not day.rpartition("/")[2].startswith(".")]
 
 
 def copy_streams(

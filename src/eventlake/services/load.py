@@ -15,9 +15,8 @@ from eventlake.lake import Lake
 from eventlake.lakes import open_input_stores, open_job_runner, open_parts
 from eventlake.ledger import State, describe_refusals, resolve_source
 from eventlake.model.commit import Commit, Counts, TableCommit
-from eventlake.model.layout import archive_path
 from eventlake.model.naming import catalog_name
-from eventlake.model.settings import SourceSettings
+from eventlake.model.settings import SettingChange, SourceSettings, list_changes
 from eventlake.model.tunables import Tunables
 from eventlake.model.values import FrozenModel
 from eventlake.pipeline.finish import FinishResult
@@ -38,6 +37,7 @@ from eventlake.services.inputs import (
     no_logs_warnings,
 )
 from eventlake.stores import Store
+from eventlake.suppression import change_suppression_list
 
 
 class LoadResult(FrozenModel):
@@ -55,6 +55,8 @@ class LoadResult(FrozenModel):
     passed_over: tuple[str, ...] = ()
     timings: dict[str, float] = Field(default_factory=dict)
     report: str = ""
+    setting_changes: tuple[SettingChange, ...] = ()
+    """Settings that are others from now on than at the source's last load."""
     warnings: tuple[str, ...] = ()
 
 
@@ -76,21 +78,24 @@ class LoadPlan(FrozenModel):
     """Runs that crashed after their commit and would be finished first."""
     stages_to_remove: int = 0
     """Runs that crashed before their commit and whose stage would be removed."""
+    setting_changes: tuple[SettingChange, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
+GivenSettings = SourceSettings | Mapping[str, object]
+"""The source and the settings to use from now on; the others are those of its last load."""
+
+
 def plan_load(
-    paths: Sequence[str | Path],
+    paths: Sequence[str | Path] | None,
     *,
     lake: str | Path,
-    settings: SourceSettings,
+    settings: GivenSettings,
     clock: Clock = SYSTEM_CLOCK,
 ) -> LoadPlan:
-    """Plan a load without writing anything."""
-    parts = open_parts(lake, make=True, clock=clock)
-    settings = settings.of_workspace(parts.workspace)
-    stores = open_input_stores(paths, parts.store)
-    listing = archive.find_inputs(paths, stores, parts.layout)
+    """Plan a load without writing anything; `paths` is None for the source's archive."""
+    parts = open_parts(lake, make=paths is not None, clock=clock)
+    settings, _, listing = _find_inputs(parts, settings, paths)
     unfinished = UnfinishedRuns(State(), {}, ())
     if parts.store.is_there:
         unfinished = find_unfinished_runs(parts.ledger(settings.folder), clock.now())
@@ -113,6 +118,7 @@ def plan_load(
         ),
         runs_to_finish=len(unfinished.to_finish),
         stages_to_remove=len(unfinished.uncommitted),
+        setting_changes=list_changes(state.settings, settings),
         warnings=(
             *settings.notes,
             *rename_warnings(state, settings),
@@ -130,11 +136,31 @@ def plan_sync(
     clock: Clock = SYSTEM_CLOCK,
 ) -> LoadPlan:
     """Plan a sync without writing anything."""
-    parts = open_parts(lake)
-    settings = resolve_source(parts.store, parts.layout, source, **changes or {})
-    check_source(parts, settings)
-    days = list_archive_days(parts.store, archive_path(settings.folder))
-    return plan_load(days, lake=lake, settings=settings, clock=clock)
+    return plan_load(None, lake=lake, settings={**(changes or {}), "source": source}, clock=clock)
+
+
+def _find_inputs(
+    parts: Lake, given: GivenSettings, paths: Sequence[str | Path] | None
+) -> tuple[SourceSettings, archive.InputStores, archive.InputListing]:
+    """Return the source's complete settings, the stores of its inputs and the inputs.
+
+    The inputs are found below `paths`, or in the source's archive if that is None.
+    """
+    if paths is not None:  # first, because a closed standard input is seen only until a file opens
+        stores = open_input_stores(paths, parts.store)
+        listing = archive.find_inputs(paths, stores, parts.layout)
+    notes: tuple[str, ...] = ()
+    if isinstance(given, SourceSettings):
+        given, notes = {**given.given, "source": given.source}, given.notes
+    changes = {name: value for name, value in given.items() if name != "source"}
+    settings = resolve_source(parts.store, parts.layout, str(given["source"]), **changes)
+    settings = settings.of_workspace(parts.workspace).with_notes(notes)
+    if paths is None:
+        check_source(parts, settings)
+        stores = archive.lake_input_stores(parts.store)
+        days = list_archive_days(parts.store, settings)
+        listing = archive.find_inputs(days, stores, parts.layout)
+    return settings, stores, listing
 
 
 Where = str | SparkProvider | JobRunner
@@ -142,10 +168,10 @@ Where = str | SparkProvider | JobRunner
 
 
 def load(  # noqa: PLR0913 - each is an option of the command
-    paths: Sequence[str | Path],
+    paths: Sequence[str | Path] | None,
     *,
     lake: str | Path | Lake,
-    settings: SourceSettings,
+    settings: GivenSettings,
     where: Where = "local[*]",
     keep_raw: bool = False,
     suppressed: Iterable[str] = (),
@@ -156,20 +182,21 @@ def load(  # noqa: PLR0913 - each is an option of the command
 ) -> LoadResult:
     """Land the events of raw logs that were not loaded before, and finish crashed runs first.
 
-    Runs on the lake's cluster if it has one and `where` is not another runner.
+    Runs on the lake's cluster if it has one and `where` is not another runner. `paths` is None for
+    the source's archive. The `suppressed` users are added to the lake's suppression list.
     """
     progress = progress or NoProgress()
-    parts = open_parts(lake, make=True, clock=clock)
+    parts = open_parts(lake, make=paths is not None, clock=clock)
     runner = _open_runner(lake, parts.store, where, temporary_cluster)
-    settings = settings.of_workspace(parts.workspace)
-    ledger = parts.ledger(settings.folder)
     progress.step("plan", 0, 1, 0)
-    stores = open_input_stores(paths, parts.store)
-    listing = archive.find_inputs(paths, stores, parts.layout)
+    settings, stores, listing = _find_inputs(parts, settings, paths)
+    ledger = parts.ledger(settings.folder)
     dead, state = recover(parts, ledger, progress)
     check_claims(parts.store, parts.layout, settings)
     check_settings(state, settings)
     in_catalog = find_retyped(parts, ledger, state)
+    if users := frozenset(suppressed):
+        change_suppression_list(parts.store, lambda listed: listed.add(users))
     listing = copy_streams(listing, parts, settings.folder, progress)
     new_inputs = tuple(one for one in listing.inputs if not state.has_loaded(one))
     if keep_raw:
@@ -184,6 +211,7 @@ def load(  # noqa: PLR0913 - each is an option of the command
         "files": len(new_inputs),
         "already_loaded": len(listing.inputs) - len(new_inputs),
         "passed_over": listing.passed_over,
+        "setting_changes": list_changes(state.settings, settings),
         "warnings": (
             *settings.notes,
             *rename_warnings(state, settings),
@@ -197,7 +225,7 @@ def load(  # noqa: PLR0913 - each is an option of the command
     now, retired = parts.clock.time_ns(), tunables.retired_seconds
     plan = make_plan(state, settings, new_inputs, now, retired, in_catalog.retyped)
     spark = _spark_provider(where, parts)
-    run = Run(parts, ledger, spark, plan, progress, frozenset(suppressed), dead, stores, tunables)
+    run = Run(parts, ledger, spark, plan, progress, dead, stores, tunables)
     with mention_archived_streams(listing, settings.source):
         commit, finished = _run_in_process(run) if runner is None else _run_as_job(run, runner)
     return _make_result(commit, finished, summary, run.timings)
@@ -218,13 +246,10 @@ def sync(  # noqa: PLR0913 - as above
 
     Settings are those of the last load with `changes` applied, or the defaults at first.
     """
-    parts = open_parts(lake)
-    settings = resolve_source(parts.store, parts.layout, source, **changes or {})
-    check_source(parts, settings)
     return load(
-        list_archive_days(parts.store, archive_path(settings.folder)),
+        None,
         lake=lake,
-        settings=settings,
+        settings={**(changes or {}), "source": source},
         where=where,
         suppressed=suppressed,
         temporary_cluster=temporary_cluster,
@@ -254,6 +279,10 @@ def _spark_provider(where: Where, lake: Lake) -> SparkProvider:
 def _nothing_to_load(listing: archive.InputListing, summary: dict[str, Any]) -> LoadResult:
     """The result without new inputs: a failure if paths were given and none has raw logs."""
     files = len(listing.inputs)
+    if changes := summary.pop("setting_changes"):
+        names = ", ".join(change.name for change in changes)
+        kept = f"nothing was loaded, so the source keeps its settings without the new {names}"
+        summary["warnings"] = (kept, *no_logs_warnings(listing))
     if files:
         loaded = f"{files} file{'s were' if files != 1 else ' was'} loaded before"
         return LoadResult(status="nothing", message=f"nothing to load: {loaded}", **summary)

@@ -48,7 +48,7 @@ def _parse_events(
 ) -> Iterator[Row]:
     naming, prefix = commit.settings["naming"], commit.settings["table_prefix"]
     skip = frozenset(commit.settings["skip_events"])
-    # The lake has no list of suppressed users: anybody may be, if the commit suppressed events.
+    # The suppression list may have changed since: anybody may have been on it.
     doubt = 2 if commit.counts["suppressed"] else 0
     for at, line in enumerate(lines, 1):
         try:

@@ -16,7 +16,9 @@ from eventlake.collect.server import Collector
 from eventlake.collect.settings import CollectorSettings, ServedSource
 from eventlake.errors import Unavailable
 from eventlake.model.settings import source_settings
+from eventlake.services.suppress import suppress_users
 from eventlake.stores import Disk, Store
+from eventlake.suppression import change_suppression_list
 from tests.collect.parts.test_app import Response, ask, basic
 
 WEB = ServedSource(source_settings(source="web"), ("the-key",))
@@ -155,3 +157,49 @@ def test_changed_files_are_reloaded_and_invalid_ones_ignored(
     warnings = capsys.readouterr().err
     assert "not a valid source file" in warnings
     assert "web and ios have the same write key" in warnings
+
+
+def test_the_lakes_suppression_list_is_obeyed_and_its_changes_noticed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, users = Disk(str(tmp_path / "lake")), tmp_path / "users"
+    users.write_text("by-file\n")
+    suppress_users(["u"], lake=tmp_path / "lake")
+
+    async def run() -> None:
+        web = ServedSource(WEB.settings, ("the-key",), (users,))
+        collector = Collector(CollectorSettings(store), [web])
+        (source,) = collector.app.keys.sources
+        assert source.suppressed == {"u", "by-file"}
+        assert (await page(collector, 1)).status == 200
+        change_suppression_list(store, lambda listed: listed.remove(["u"]).add_hashed(["v"]))
+        collector.reload_suppression_list()
+        assert (await page(collector, 2)).status == 200
+        assert [who in source.suppressed for who in ("u", "v", "by-file")] == [False, True, True]
+        users.write_text("by-file\nanother\n")
+        collector.reload_files()
+        assert [who in source.suppressed for who in ("another", "v")] == [True, True]
+        path = tmp_path / "lake/segment-data/suppression.json"
+        for _ in range(2):  # it is said once
+            path.write_text("{")
+            collector.reload_suppression_list()
+        assert "v" in source.suppressed
+        path.write_text('{"users": ["w"]}')
+        collector.reload_suppression_list()
+        assert source.suppressed == {"w", "by-file", "another"}
+        assert counts(collector).suppressed == 1
+        await collector.close()
+
+    asyncio.run(run())
+    assert ids(store) == ["m2"]
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert "suppression.json is damaged" in warning
+    assert "the last suppression list stays in effect" in warning
+
+
+def test_a_list_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
+    store = UnreachableBucket(str(tmp_path))
+    suppress_users(["u"], lake=tmp_path)
+    store.failures.append("suppression")
+    with pytest.raises(Unavailable):
+        Collector(CollectorSettings(store), [WEB])

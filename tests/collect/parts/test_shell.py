@@ -15,6 +15,7 @@ from eventlake.collect import server
 from eventlake.collect.server import Endpoint
 from eventlake.collect.settings import CollectorSettings, ServedSource
 from eventlake.errors import InvalidSettings
+from eventlake.services.load import LoadResult
 
 
 def test_sync_passes_only_options_that_were_set() -> None:
@@ -22,7 +23,7 @@ def test_sync_passes_only_options_that_were_set() -> None:
 
     def sync(source: str, **options: Any) -> Any:
         sync_call.update(options, source=source)
-        return SimpleNamespace(status="nothing", already_loaded=0, passed_over=(), warnings=())
+        return LoadResult(status="nothing", source=source, lake="lake")
 
     api = SimpleNamespace(sync=sync)
     assert main(["sync", "--source", "web", "--quiet"], api) == 0

@@ -22,6 +22,7 @@ def test_what_is_not_given_has_its_default() -> None:
         "dedup_days": 7,
         "skip_events": [],
         "max_columns": 2000,
+        "compression": "zstd",
     }
     assert source_settings(source="my-shop", database=None, dedup_days=None) == settings
 
