@@ -151,7 +151,8 @@ def _find_inputs(
         listing = archive.find_inputs(paths, stores, parts.layout)
     notes: tuple[str, ...] = ()
     if isinstance(given, SourceSettings):
-        given, notes = {**given.given, "source": given.source}, given.notes
+        notes = given.notes
+        given = {**given.given, "source": given.source}
     changes = {name: value for name, value in given.items() if name != "source"}
     settings = resolve_source(parts.store, parts.layout, str(given["source"]), **changes)
     settings = settings.of_workspace(parts.workspace).with_notes(notes)
