@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from eventlake.errors import EventLakeError
     from eventlake.model.settings import SourceSettings, source_settings
-    from eventlake.services.adopt import adopt
+    from eventlake.services.adopt import adopt, plan_adoption
     from eventlake.services.check import check
     from eventlake.services.load import LoadResult, load, plan_load, plan_sync, sync
     from eventlake.services.read import Lake, open_lake
@@ -29,6 +29,7 @@ __all__ = [
     "check",
     "load",
     "open_lake",
+    "plan_adoption",
     "plan_load",
     "plan_sync",
     "repair",
@@ -41,6 +42,7 @@ _HOMES = {
     "check": "eventlake.services.check",
     "EventLakeError": "eventlake.errors",
     "Lake": "eventlake.services.read",
+    "plan_adoption": "eventlake.services.adopt",
     "open_lake": "eventlake.services.read",
     "repair": "eventlake.services.repair",
     "SourceSettings": "eventlake.model.settings",

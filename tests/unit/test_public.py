@@ -20,6 +20,7 @@ def test_what_is_public() -> None:
         "check",
         "load",
         "open_lake",
+        "plan_adoption",
         "plan_load",
         "plan_sync",
         "repair",

@@ -26,6 +26,9 @@ WRITE_KEY = "EVENTLAKE_WRITE_KEY"
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Hide progress and tables.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")
+]
 LakeRoot = Annotated[
     str,
     typer.Option(help=f"The lake: a folder, {describe_addresses()}, or a file of lake settings."),
@@ -141,9 +144,7 @@ class RunOptions:
         bool,
         typer.Option("--temporary-cluster", help="Run on a cluster that is created for the run."),
     ] = False
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")
-    ] = False
+    dry_run: DryRun = False
     as_json: AsJson = False
     quiet: Quiet = False
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from eventlake.kernels.jsontext import MAX_LEVELS, NotJson, TooDeep, decode_line
 from eventlake.kernels.lines import MAX_KEPT_LINE_BYTES
 from eventlake.kernels.times import as_micros, parse_times
-from eventlake.model.naming import Call, Naming, catalog_name, table_name
+from eventlake.model.naming import Call, Naming, prefix_table, table_name
 from eventlake.model.types import Json, NumberText, plain, timestamp
 
 MAX_LINE_BYTES = 1 << 20
@@ -83,7 +83,7 @@ class Rules:
     def skips(self, call: Call, event: str) -> bool:
         """Whether `skip` contains the event, its table, or that table's name in the catalog."""
         table = self.table(call, event)
-        names = {table, catalog_name(table, self.prefix)}
+        names = {table, prefix_table(table, self.prefix)}
         if call is Call.TRACK:
             names.add(event)
         return not names.isdisjoint(self.skip)

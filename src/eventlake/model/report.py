@@ -8,8 +8,8 @@ from typing import Any
 
 from eventlake.errors import EventLakeError
 from eventlake.model.commit import Commit, Counts, TableCommit
-from eventlake.model.naming import catalog_name
 from eventlake.model.settings import SourceSettings
+from eventlake.model.tables import catalog_name
 from eventlake.model.types import Type
 
 DATABASE, TABLE = "__segment_datalake", "sync_reports"
@@ -91,16 +91,16 @@ def report_lines(
         "files_written": len(files),
         "is_new": any(done.is_new for done in commit.tables),
     }
-    prefix = commit.settings.table_prefix
-    return [run, *(_table_line(head, done, prefix, problems) for done in commit.tables)]
+    tables = ((catalog_name(commit.settings, done.table), done) for done in commit.tables)
+    return [run, *(_table_line(head, name, done, problems) for name, done in tables)]
 
 
-def _table_line(head: Line, done: TableCommit, prefix: str, problems: Problems) -> Line:
+def _table_line(head: Line, name: str, done: TableCommit, problems: Problems) -> Line:
     problem = problems.get(done.table.name)
     return {
         **head,
         "type": "event",
-        "table_name": catalog_name(done.table.name, prefix),
+        "table_name": name,
         "status": FAILED if problem else FINISHED,
         **_errors(problem),
         "partitions": list(done.partitions),

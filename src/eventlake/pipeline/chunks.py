@@ -45,6 +45,8 @@ class ReadJob:
     stage: str
     run_id: str
     settings: SourceSettings
+    skip: frozenset[str]
+    """Events and tables that are counted but not stored."""
     table_types: dict[str, dict[str, Type]]
     """Column types of the existing tables."""
     suppressed: frozenset[str]
@@ -172,10 +174,10 @@ class ChunkWriter:
         if table not in self._readers:
             settings = self.job.settings
             existing = self.job.table_types.get(table)
-            types = existing or new_table(table, call, settings.naming).types
+            types = existing or new_table(table, call, settings.columns).types
             self._readers[table] = TableReader(
                 call,
-                settings.naming,
+                settings.columns,
                 settings.date_partition,
                 existing or {},
                 settings.max_columns - budget_used(types),

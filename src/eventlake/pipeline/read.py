@@ -35,8 +35,7 @@ def read_task(job: ReadJob, number: int) -> bytes:
 
 class _ReadTask:
     def __init__(self, job: ReadJob, number: int) -> None:
-        skip = frozenset(job.settings.skip_events)
-        rules = Rules(job.settings.naming, job.settings.table_prefix, skip, job.suppressed)
+        rules = Rules(job.settings.naming, job.settings.table_prefix, job.skip, job.suppressed)
         self.job, self.number, self.unchecked_bytes = job, number, 0
         self.tunables = job.tunables
         self.chunks = ChunkWriter(job, number)

@@ -179,6 +179,7 @@ def read(run: Run) -> list[ReadResult]:
         stage=run.stage,
         run_id=plan.run_id,
         settings=plan.settings,
+        skip=_list_skipped(plan),
         table_types={name: table.types for name, table in plan.tables.items()},
         suppressed=run.suppressed,
         files=tuple(one.uri for one in plan.inputs),
@@ -194,6 +195,12 @@ def read(run: Run) -> list[ReadResult]:
         gather = GatherJob(job, plan_gather(results, run.runner.parallelism))
         answers = run.run_tasks("read", len(gather.tasks), partial(gather_task, gather), 0)
         return results + [msgspec.json.decode(answer, type=ReadResult) for answer in answers]
+
+
+def _list_skipped(plan: Plan) -> frozenset[str]:
+    """The skipped events and tables, and the names that tables skipped by catalog name have."""
+    skip = frozenset(plan.settings.skip_events)
+    return skip.union(name for name, table in plan.tables.items() if table.catalog_name in skip)
 
 
 def _fits_page_cache(run: Run) -> bool:
@@ -257,7 +264,7 @@ def evolve_tables(
 
 def _evolve_table(run: Run, read_results: list[ReadResult], table: str, call: Call) -> SchemaChange:
     settings = run.plan.settings
-    before = run.plan.tables.get(table) or new_table(table, call, settings.naming)
+    before = run.plan.tables.get(table) or new_table(table, call, settings.columns)
     observations = [one for result in read_results for one in result.observations.get(table, ())]
     change = evolve(before, observations, settings.max_columns)
     if any(part.table == table for result in read_results for part in result.more_observations):

@@ -16,8 +16,8 @@ from eventlake.lakes import open_input_stores, open_job_runner, open_parts
 from eventlake.ledger import State, resolve_source
 from eventlake.model.commit import Commit, Counts, TableCommit
 from eventlake.model.layout import archive_path
-from eventlake.model.naming import catalog_name
 from eventlake.model.settings import SourceSettings
+from eventlake.model.tables import catalog_name
 from eventlake.model.tunables import Tunables
 from eventlake.model.values import FrozenModel
 from eventlake.pipeline.finish import FinishResult
@@ -106,7 +106,7 @@ def plan_load(
         pipes=tuple(listing.streams),
         passed_over=listing.passed_over,
         tables=tuple(
-            f"{settings.database}.{catalog_name(name, settings.table_prefix)}"
+            f"{settings.database}.{catalog_name(settings, state.tables[name])}"
             for name in sorted(state.tables)
         ),
         runs_to_finish=len(unfinished.to_finish),

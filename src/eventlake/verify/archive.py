@@ -35,7 +35,8 @@ def _read_events(check: Check, say: Callable[[str], None]) -> Iterator[Row]:
             say(f"reading {shown}")
             try:
                 lines = read_lines(partial(check.files.open_log, uri))
-                yield from _parse_events(lines, number, commit, check.recounts[commit.seq])
+                skip = _list_skipped(check, commit)
+                yield from _parse_events(lines, number, commit, skip, check.recounts[commit.seq])
                 check.files_read += 1
             except FAILURES as problem:
                 check.unverifiable.append(commit.seq)
@@ -43,11 +44,20 @@ def _read_events(check: Check, say: Callable[[str], None]) -> Iterator[Row]:
                 check.problems.append(f"{shown} cannot be read again: {reason}")
 
 
+def _list_skipped(check: Check, commit: Commit) -> frozenset[str]:
+    """The names in `skip_events`, and those of tables that are there by their catalog names."""
+    skip = frozenset(commit.settings["skip_events"])
+    return skip.union(t for t, one in check.tables.items() if one.get("catalog_name") in skip)
+
+
 def _parse_events(
-    lines: Iterator[bytes | None], number: int, commit: Commit, counts: Counter[str]
+    lines: Iterator[bytes | None],
+    number: int,
+    commit: Commit,
+    skip: frozenset[str],
+    counts: Counter[str],
 ) -> Iterator[Row]:
     naming, prefix = commit.settings["naming"], commit.settings["table_prefix"]
-    skip = frozenset(commit.settings["skip_events"])
     # The lake has no list of suppressed users: anybody may be, if the commit suppressed events.
     doubt = 2 if commit.counts["suppressed"] else 0
     for at, line in enumerate(lines, 1):
