@@ -185,6 +185,19 @@ def test_a_table_is_skipped_by_its_name_in_the_catalog(aws: Aws) -> None:
     assert open_lake(aws.settings()).verify(SOURCE).problems == ()
 
 
+def test_a_table_that_was_dropped_is_missed_and_restored_by_its_own_name(aws: Aws) -> None:
+    source = make_source(aws, catalog_name=prefixed("ios_", "_partitioned"))
+    adopted(source)
+    sync_twice(source)
+    table = "ios_identify_partitioned"
+    aws.client("glue").delete_table(DatabaseName=source.database, Name=table)
+    [problem] = open_lake(aws.settings()).verify(SOURCE).problems
+    assert problem.startswith(f"{source.database}.{table} is not in the catalog")
+    [repaired] = repair(aws.settings())
+    assert repaired.registered == (f"{source.database}.{table}",)
+    check_rows(source)
+
+
 # What the tables do not tell
 
 
@@ -200,8 +213,10 @@ def test_two_tables_for_the_same_events(aws: Aws) -> None:
         ("identify", "identify", place),
         ("identify", "identify_partitioned", place),
     )
-    with pytest.raises(InvalidSettings, match=r"--leave-out is 'identifies': .* no such table"):
+    with pytest.raises(InvalidSettings, match=r"--leave-out is identifies: name some of group, "):
         adopted(source, leave_out=["identifies"])
+    with pytest.raises(InvalidSettings, match=r"is 'group': no other table is for its events"):
+        adopted(source, leave_out=["group", "identify_partitioned"])
     assert len(adopted(source, leave_out=["identify_partitioned"]).tables) == 5
     sync_twice(source)
     check_rows(source)
@@ -226,6 +241,21 @@ def test_names_of_two_namings_are_decided_by_an_option(aws: Aws) -> None:
     assert "group" not in source.columns()
     assert source.ids("groups")["group--1100"] == 1
     assert open_lake(aws.settings()).verify(SOURCE).problems == ()
+
+
+def test_tables_in_two_folders_go_on_in_theirs(aws: Aws) -> None:
+    old = SegmentSource(aws, data="segment-data-lake/data")
+    source = SegmentSource(aws)
+    old.land([one for one in LANDED if one["type"] == "identify"])
+    source.land([one for one in LANDED if one["type"] != "identify"])
+    before = source.columns().keys()
+    with pytest.raises(AmbiguousTables, match="with --data-folder"):
+        adopted(source)
+    adopted(source, data_folder="segment-data/data")
+    sync_twice(source)
+    assert source.columns().keys() == before
+    assert not source.object_keys(source.location("identify"))
+    check_rows(source)
 
 
 def test_several_databases_are_decided_by_an_option(aws: Aws) -> None:

@@ -36,6 +36,8 @@ class FoundTable:
     """Values of the column `type`."""
     events: frozenset[str] = frozenset()
     """Values of the column `event`."""
+    foreign: tuple[str, ...] = ()
+    """Its columns of types that EventLake does not write, described."""
 
     @property
     def columns(self) -> frozenset[str]:
@@ -267,6 +269,19 @@ def map_tables(
         (_schema_of(layout, settings, name, table), table)
         for name, (table,) in sorted(by_name.items())
     ]
+
+
+def check_left_out(
+    settings: SourceSettings, adopted: Iterable[TableSchema], left_out: Iterable[FoundTable]
+) -> None:
+    """Raise `InvalidSettings` if a table that is left out is the only one for its events."""
+    names = {schema.name for schema in adopted}
+    for table in left_out:
+        if table.name_by(settings.naming) not in names:
+            raise InvalidSettings(
+                f"--leave-out is {table.entry.name!r}: no other table is for its events, and new "
+                "ones would go to the same folder; omit it, or list the events in --skip-event"
+            )
 
 
 def _schema_of(

@@ -28,7 +28,7 @@ from eventlake.kernels.times import as_micros
 from eventlake.lake import Lake
 from eventlake.lakes import open_parts
 from eventlake.ledger import Ledger, Stage
-from eventlake.model.adoption import FoundTable, map_tables, settings_of_tables
+from eventlake.model.adoption import FoundTable, check_left_out, map_tables, settings_of_tables
 from eventlake.model.commit import Commit, CommitKind, Counts, DataFile, IdFile, Input, TableCommit
 from eventlake.model.lake import LakeSettings
 from eventlake.model.layout import archive_path, partition_of
@@ -40,7 +40,7 @@ from eventlake.pipeline.commit import append_commit
 from eventlake.pipeline.finish import clean_up, finish_commit
 from eventlake.pipeline.id_files import write_ids
 from eventlake.ports import NoProgress
-from eventlake.services.adopt_tables import find_tables, parquet_errors, partition_day
+from eventlake.services.adopt_tables import check_types, find_tables, parquet_errors, partition_day
 from eventlake.stores import Store
 
 IDS_PER_FILE = 1_000_000
@@ -126,10 +126,18 @@ def _prepare(
             f"source is {settings.source!r}: EventLake has landed events of it in this lake, so "
             "there is nothing to adopt; use `eventlake sync`"
         )
-    found = find_tables(lake, settings, str(changes.get("database") or ""), leave_out)
-    settings = settings_of_tables(settings, found, changes, lake.layout)
+    found = find_tables(lake, settings, str(changes.get("database") or ""))
+    kept = [table for table in found if table.entry.name not in leave_out]
+    left_out = [table for table in found if table.entry.name in leave_out]
+    if not kept or len(left_out) < len(set(leave_out)):
+        names = ", ".join(sorted(table.entry.name for table in found))
+        raise InvalidSettings(f"--leave-out is {', '.join(leave_out)}: name some of {names}")
+    check_types(kept)
+    settings = settings_of_tables(settings, kept, changes, lake.layout)
+    tables = map_tables(lake.layout, settings, kept)
+    check_left_out(settings, (schema for schema, _ in tables), left_out)
     check_claims(lake.store, lake.layout, settings)
-    return Adoption(lake, ledger, settings, map_tables(lake.layout, settings, found))
+    return Adoption(lake, ledger, settings, tables)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Find the tables of a source that another program filled, and read what they tell about it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import date
@@ -24,26 +24,16 @@ SAMPLE_COLUMNS = ("type", "event")
 """Columns that tell which events a table has."""
 
 
-def find_tables(
-    lake: Lake, settings: SourceSettings, database: str, leave_out: Sequence[str]
-) -> list[FoundTable]:
+def find_tables(lake: Lake, settings: SourceSettings, database: str) -> list[FoundTable]:
     """The source's tables of one database, with what their newest files tell about them.
 
     Without a `database`, the one that is named after the source counts first, then every other.
-    Raises `InvalidSettings` if there are no tables, or some have types that EventLake does not
-    write, and `AmbiguousTables` if several databases have tables.
+    Raises `InvalidSettings` if there are no tables, and `AmbiguousTables` if several databases
+    have tables.
     """
     entries = _find_entries(lake, settings, database)
-    if unknown := set(leave_out) - {entry.name for entry in entries}:
-        raise InvalidSettings(
-            f"--leave-out is {min(unknown)!r}: {settings.source} has no such table in "
-            f"{entries[0].database}"
-        )
-    entries = [entry for entry in entries if entry.name not in leave_out]
     with ThreadPoolExecutor(MAX_REQUESTS) as pool:
-        examined = list(pool.map(lambda entry: _examine(lake.store, entry), entries))
-    _check_types([foreign for _, foreign in examined])
-    return [table for table, _ in examined]
+        return list(pool.map(lambda entry: _examine(lake.store, entry), entries))
 
 
 def _find_entries(lake: Lake, settings: SourceSettings, database: str) -> list[CatalogTable]:
@@ -88,13 +78,12 @@ def _describe_missing(
 # The newest file of each table
 
 
-def _examine(store: Store, entry: CatalogTable) -> tuple[FoundTable, list[str]]:
-    """A table with values of its newest file, and its columns of foreign types."""
+def _examine(store: Store, entry: CatalogTable) -> FoundTable:
     sizes = {one.path: one.size for one in store.objects(entry.location)}
     files = {path: sizes[path] for path in sorted(sizes) if path.endswith(".parquet")}
     foreign = [f"{entry.name}.{name} ({kind})" for name, kind in entry.foreign.items()]
     if not files:
-        return FoundTable(entry), foreign
+        return FoundTable(entry, foreign=tuple(foreign))
     newest = max(files, key=partition_day)
     with parquet_errors(newest), store.open(newest) as file:
         parquet = pq.ParquetFile(file)
@@ -102,7 +91,7 @@ def _examine(store: Store, entry: CatalogTable) -> tuple[FoundTable, list[str]]:
         values = {name: _unique(parquet.read([name])[name]) for name in names}
         foreign += _find_foreign(entry, parquet.schema_arrow, newest)
     types, events = (values.get(name, frozenset()) for name in SAMPLE_COLUMNS)
-    return FoundTable(entry, files, types, events), foreign
+    return FoundTable(entry, files, types, events, tuple(foreign))
 
 
 def _unique(values: pa.ChunkedArray) -> frozenset[str]:
@@ -118,9 +107,9 @@ def _find_foreign(entry: CatalogTable, schema: pa.Schema, path: str) -> Iterator
             yield f"{entry.name}.{column.name} ({file_type} in {path})"
 
 
-def _check_types(foreign: Iterable[Iterable[str]]) -> None:
-    wrong = [column for columns in foreign for column in columns]
-    if wrong:
+def check_types(tables: Iterable[FoundTable]) -> None:
+    """Raise `InvalidSettings` if a column has a type that EventLake does not write."""
+    if wrong := [column for table in tables for column in table.foreign]:
         raise InvalidSettings(
             f"{', '.join(wrong)}: EventLake writes boolean, bigint, decimal(38,6), string and "
             "timestamp; drop these columns in the catalog, and a sync adds them as new columns, "
