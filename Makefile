@@ -42,6 +42,7 @@ demo: setup java  ## land a sample in ./demo-lake, show the tables, run a query
 	$(BIN)/eventlake query "select day, hr, count(*) as orders, sum(total) as revenue from web.order_completed group by all order by all" --lake demo-lake
 
 test: setup java  ## every test, exactly as CI
+	@$(BIN)/python -m tests.prefetch & \
 	$(BIN)/python -m pytest $(PARALLEL)
 
 unit: setup  ## rules and kernels only: no Spark, seconds

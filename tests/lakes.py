@@ -69,9 +69,10 @@ class Frame:
     def mapInArrow(self, body: Any, schema: str) -> "Frame":  # noqa: N802 - Spark's own name
         return Frame(self.count, body)
 
-    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's own name
+    def collect(self) -> list[tuple[int, bytes]]:
         numbers = (pa.record_batch([pa.array([n])], ["id"]) for n in range(self.count))
-        return pa.Table.from_batches(list(self.body(numbers)))
+        columns = pa.Table.from_batches(list(self.body(numbers))).columns
+        return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
 def load(
@@ -306,6 +307,16 @@ _VARIES = {
 
 
 def _report(path: Path) -> Any:
+    """The lines of a report, which the copy for the table of reports has too."""
+    *_, reports, day, source, run, _ = path.parts
+    copy = path.parents[4] / "sync_reports" / day / source / f"{run.removeprefix('run_id=')}.json"
+    assert reports == "reports"
+    lines = _report_lines(path)
+    assert _report_lines(copy) == lines
+    return lines
+
+
+def _report_lines(path: Path) -> list[Any]:
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     return [{k: v for k, v in line.items() if k not in _VARIES} for line in lines]
 

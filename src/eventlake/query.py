@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import reduce
 from operator import and_
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
@@ -96,10 +96,9 @@ def run_spark_query(spark: "SparkSession", tables: Iterable[QueryTable], sql: st
     """
     # Imported here, so that queries with DuckDB do not load Spark.
     from py4j.protocol import Py4JJavaError  # noqa: PLC0415
-    from pyspark import errors, logger  # noqa: PLC0415
+    from pyspark import errors  # noqa: PLC0415
 
-    # PySpark prints the stack trace of every mistake in a query to stderr.
-    logger.PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
+    _silence_spark()
     _check_utf8(sql)
     lake = list(tables)
     used = select_mentioned(lake, sql)
@@ -107,11 +106,29 @@ def run_spark_query(spark: "SparkSession", tables: Iterable[QueryTable], sql: st
         with _spark_tables(spark, used):
             # Fails for everything but a query: an INSERT OVERWRITE could harm the lake's files.
             spark.sql(f"DESCRIBE QUERY (\n{sql.strip().rstrip(';')}\n)")
-            return spark.sql(sql).toArrow()
+            return _to_arrow(spark.sql(sql))
     except (errors.PySparkException, Py4JJavaError) as problem:
         if _SPARK_FAILURE in str(problem):
             _raise_if_damaged(used)
         raise InvalidSettings(_explain_spark(str(problem), lake)) from problem
+
+
+def _silence_spark() -> None:
+    """Stop PySpark 4 from printing the stack trace of every mistake in a query to stderr."""
+    with suppress(ImportError):  # PySpark 3.5 has no such logger
+        from pyspark.logger import PySparkLogger  # noqa: PLC0415
+
+        PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
+
+
+def _to_arrow(frame: Any) -> pa.Table:
+    """The rows of a Spark data frame."""
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    # PySpark 3.5 has the parts only.
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
+
+    return pa.Table.from_batches(frame._collect_as_arrow(), to_arrow_schema(frame.schema))
 
 
 def _check_utf8(sql: str) -> None:

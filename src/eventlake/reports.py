@@ -26,6 +26,26 @@ _KINDS: dict[Type, tuple[type, ...]] = {
 """The Python types of a report's JSON values."""
 
 
+def write_report(store: Store, layout: Layout, path: str, lines: bytes) -> None:
+    """Write the report at `path`, and before it the copy for the table of reports."""
+    store.write(layout.report_copy_path(path), lines)
+    store.write(path, lines)
+
+
+def restore_copies(store: Store, layout: Layout, folder: str) -> list[str]:
+    """Write the copies that a source's reports lack; return the days that have reports."""
+    copies = {one.path for one in store.objects(layout.sync_reports)}
+    days = set()
+    for path in [one.path for one in store.objects(layout.reports)]:
+        day, source = layout.parse_report_path(path) or ("", "")
+        if source != folder:
+            continue
+        days.add(day)
+        if layout.report_copy_path(path) not in copies:
+            store.write(layout.report_copy_path(path), store.read(path))
+    return sorted(days)
+
+
 def read_reports(store: Store, layout: Layout, folder: str) -> list[Line]:
     """Read the lines of all reports of a source, oldest run first."""
     return [line for _, line in _lines(store, layout, folder)]
@@ -84,6 +104,11 @@ def _table(lines: list[Line]) -> pa.Table:
         if kind is Type.TIMESTAMP:
             columns[name] = parse_times(pa.array(values, pa.string()), timestamp_like)
         else:
-            texts = [json.dumps(v) if isinstance(v, list) else v for v in values]
+            texts = [_compact(v) if isinstance(v, list) else v for v in values]
             columns[name] = pa.array(texts, ARROW_BY_TYPE[kind])
     return pa.table(columns)
+
+
+def _compact(value: list[Any]) -> str:
+    """A list as the text that Trino and Athena return for it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

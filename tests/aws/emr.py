@@ -68,11 +68,11 @@ class Steps:
         return Answer(200, json.dumps({"CancelStepsInfoList": told}).encode())
 
 
-def make_cluster(aws: Aws) -> str:
+def make_cluster(aws: Aws, release: str = "emr-spark-8.0.0") -> str:
     """A cluster that stays, with its logs in the lake's bucket."""
     made = aws.client("emr").run_job_flow(
         Name="shared",
-        ReleaseLabel="emr-spark-8.0.0",
+        ReleaseLabel=release,
         LogUri=f"s3n://{aws.bucket}/logs/",
         Instances={
             "MasterInstanceType": "m7i.xlarge",

@@ -146,8 +146,8 @@ def test_two_lakes_of_an_account_share_the_table_of_reports(
         DatabaseName="__segment_datalake", TableName="sync_reports"
     )["Partitions"]
     places = {one["Values"][0]: one["StorageDescriptor"]["Location"] for one in found}
-    assert places["web"].startswith("s3://the-lake/segment-data/reports/day=")
-    assert places["dev"].startswith("s3://second-lake/segment-data/reports/day=")
+    assert places["web"].startswith("s3://the-lake/segment-data/sync_reports/day=")
+    assert places["dev"].startswith("s3://second-lake/segment-data/sync_reports/day=")
     for settings, source in ((lake, "web"), (other, "dev")):
         assert open_lake(settings).verify(source).ok
 

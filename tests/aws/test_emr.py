@@ -144,6 +144,13 @@ def test_a_terminated_cluster_is_named_with_its_state(emr: Emr) -> None:
     assert emr.keys("") == []
 
 
+def test_a_cluster_of_an_older_release_is_refused(emr: Emr) -> None:
+    old = make_cluster(emr.aws, release="emr-6.15.0")
+    with pytest.raises(InvalidSettings, match=f"{old}.*'emr-6.15.0'.*emr-7.1.0 or later"):
+        emr.load(lake=emr.lake.model_copy(update={"emr_cluster_id": old}))
+    assert emr.keys("") == []
+
+
 def test_steps_of_two_sources_wait_their_turn(emr: Emr) -> None:
     first = emr.begin("web")
     running = wait_for_step(emr.aws, emr.cluster)

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eventlake.runners.serverless import EmrServerlessRunner
 
 import eventlake.services.load
 from eventlake.errors import InsufficientPermissions, Internal, InvalidSettings
 from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.runners import package
 from eventlake.runners.emr import EmrRunner
+from eventlake.runners.emr_serverless import EmrServerlessRunner
 from eventlake.services.load import LoadResult
 from tests import lakes, processes
 from tests.aws.answers import Answer, refusal
@@ -202,6 +202,7 @@ def for_one_run(aws: Aws) -> AwsSettings:
         emr_instance_profile="eventlake-emr-instance",
         emr_subnet_id=aws.client("ec2").describe_subnets()["Subnets"][0]["SubnetId"],
         emr_security_configuration="imds-v2",
+        emr_python="python3",  # whichever runs the tests
     )
 
 

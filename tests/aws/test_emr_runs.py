@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 
 from eventlake.services.read import open_lake
@@ -19,11 +18,12 @@ from tests import lakes, processes
 from tests.aws.emr import Steps, make_cluster, wait_for_step, write_settings
 from tests.aws.moto import Aws
 from tests.aws.proxy import Proxy
-from tests.e2e.test_cluster import cluster
+from tests.clusters import SPARK, standalone
+from tests.downloads import spark_release
+from tests.e2e.test_spark_releases import RELEASES
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
-SPARK = Path(pyspark.__file__).parent
 YARN_ENV = "spark.yarn.appMasterEnv."
 SAME = ("tables", "catalog", "ids")
 
@@ -34,6 +34,7 @@ class Machine:
 
     aws: Aws
     folder: Path
+    spark: Path
     master: str = ""
 
     @property
@@ -47,7 +48,7 @@ class Machine:
             "PATH": f"{plain}:/usr/bin:/bin",
             "HOME": str(self.folder),
             "PYTHONNOUSERSITE": "1",
-            "SPARK_HOME": str(SPARK),
+            "SPARK_HOME": str(self.spark),
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
 
@@ -59,7 +60,7 @@ class Machine:
         for archive in words[words.index("--archives") + 1].split(","):
             self._unpack(*archive.split("#"))
         of_driver = {k.removeprefix(YARN_ENV): v for k, v in confs.items() if YARN_ENV in k}
-        here = [str(SPARK / "bin/spark-submit"), "--master", self.master, *words[3:]]
+        here = [str(self.spark / "bin/spark-submit"), "--master", self.master, *words[3:]]
         return subprocess.run(
             here,
             cwd=self.folder,
@@ -93,17 +94,20 @@ class Machine:
             packed.extractall(target, filter="data")
 
 
-@pytest.fixture
-def machine(aws: Aws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+@pytest.fixture(params=("", *RELEASES), ids=lambda release: release or "newest")
+def machine(
+    aws: Aws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Machine]:
     """A cluster of one worker with two cores, whose executors find AWS where the driver does."""
+    spark = spark_release(request.param) / "pyspark" if request.param else SPARK
     folder = tmp_path / "cluster"
     (folder / "driver").mkdir(parents=True)
-    found = Machine(aws, folder / "driver")
+    found = Machine(aws, folder / "driver", spark)
     for name in ("VIRTUAL_ENV", "PYTHONPATH", "PYSPARK_PYTHON"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", found.environ["PATH"])
-    with cluster(folder, 1, "--cores", "2", "--memory", "2g") as address:
-        yield replace(found, master=address)
+    with standalone(folder, home=spark, cores=2, memory="2g") as master:
+        yield replace(found, master=master)
 
 
 def settings_file(aws: Aws, folder: Path, **more: object) -> Path:
@@ -127,7 +131,7 @@ def test_what_was_uploaded_runs_and_lands_the_same_tables(
         try:
             step = wait_for_step(aws, cluster)
             ran = machine.run(step)
-            assert ran.returncode == 0, ran.stderr
+            assert ran.returncode == 0, ran.stderr + ran.stdout
             steps.states[step["Id"]] = "COMPLETED"
             out, err = command.communicate(timeout=processes.PATIENCE)
         finally:

@@ -434,6 +434,16 @@ def test_a_report_with_a_value_of_another_kind(lake: Path, value: object) -> Non
         open_lake(lake).query("select * from __segment_datalake.sync_reports")
 
 
+def test_copies_of_reports_that_are_gone_come_back(lake: Path) -> None:
+    copies = lake / "segment-data/sync_reports"
+    before = {path: path.read_bytes() for path in copies.rglob("*.json")}
+    assert len(before) == 3
+    shutil.rmtree(copies)
+    (done,) = repair(lake)
+    assert done.problems == ()
+    assert {path: path.read_bytes() for path in copies.rglob("*.json")} == before
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"{}"])
 def test_a_damaged_table_of_the_catalog(lake: Path, logs: list[Path], content: bytes) -> None:
     """Nothing is read from the catalog; what cannot be registered is left for the next run."""

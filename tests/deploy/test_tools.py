@@ -70,7 +70,7 @@ REFUSED: list[dict[str, Any]] = [
     {"kms_key_arn": "arn:aws:kms:eu-west-1:123456789012:alias/lake"},
     {"create_emr_cluster": True},
     {"temporary_clusters": True},
-    {"emr_release_label": "emr-7.13.0"},
+    {"emr_release_label": "emr-7.0.0"},
     {"emr_instance_type": "large"},
     {"emr_instances": {"minimum": 4, "maximum": 2}},
     {"emr_idle_timeout": 5},
@@ -84,6 +84,7 @@ ACCEPTED: list[dict[str, Any]] = [
     {"trusted_arns": [], "iam_role_arn": "arn:aws-cn:iam::123456789012:role/path/lake"},
     {"create_emr_cluster": True, "emr_subnet_id": "subnet-0123456789abcdef0"},
     {"emr_idle_timeout": 3600},
+    {"emr_release_label": "emr-7.13.0"},
     {"emr_release_label": "emr-spark-10.0.0"},
 ]
 

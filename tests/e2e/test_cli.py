@@ -263,7 +263,7 @@ def test_1_a_lake_that_differs_from_its_archive(shop: Shop, tmp_path: Path) -> N
     victim.unlink()
     ran = command("verify", "--source", "web", "--lake", broken)
     assert ran.code == 1
-    assert "table pages: " in ran.out
+    assert "table page: " in ran.out
     assert "events of the archive are missing" in ran.out
     assert "Parquet files of commits that are gone: " in ran.out
 

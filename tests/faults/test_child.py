@@ -12,7 +12,7 @@ import pytest
 
 from eventlake.errors import Conflict, InsufficientPermissions, Internal
 from eventlake.lakes import resolve_settings
-from eventlake.model.job import JobState, Phase, job_path
+from eventlake.model.job import JobState, Phase
 from eventlake.model.settings import SourceSettings
 from eventlake.runners.child import ChildRunner
 from eventlake.services.load import LoadResult, load
@@ -112,7 +112,8 @@ def test_the_command_line_of_a_child_has_its_settings_and_limits(
         words = child.cmdline()
         assert running.result().status == "finished"
     log = runner.log(run_id)
-    assert words[-5:] == [log, "local[3]", "2g", job_path(run_id), f"path={lake}"]
+    assert words[-6:-3] == [log, "local[3]", "2g"]
+    assert words[-3:] == [f"segment-stage/{run_id}/job.json", "kind=local", f"path={lake}"]
 
 
 # Cancelled

@@ -392,9 +392,10 @@ def test_memory_is_bounded_while_a_stream_is_copied(tmp_path: Path) -> None:
     writer.start()
     code = (
         "import resource, sys; from eventlake.archive import copy_stream;"
+        " from eventlake.clock import SYSTEM_CLOCK;"
         " from eventlake.stores import Disk;"
         " before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
-        " copy_stream(sys.argv[1], Disk(sys.argv[2]), 'web');"
+        " copy_stream(sys.argv[1], Disk(sys.argv[2]), 'web', SYSTEM_CLOCK);"
         " print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
     ran = subprocess.run(

@@ -18,7 +18,9 @@ ROLE = "arn:aws:iam::123456789012:role/runs"
         ("emr_service_role", "a role"),
         ("emr_instance_profile", "a profile"),
         ("emr_subnet_id", "net-1"),
-        ("emr_release_label", "emr-7.13.0"),
+        ("emr_release_label", "emr-6.15.0"),
+        ("emr_release_label", "emr-7.0.0"),
+        ("emr_release_label", "emr-8.0.0"),
         ("emr_instance_type", "large"),
         ("emr_max_instances", 0),
     ],
@@ -44,3 +46,10 @@ def test_runs_are_in_one_place() -> None:
 def test_an_application_and_its_role_take_each_other(half: dict[str, str]) -> None:
     with pytest.raises(InvalidSettings, match="set both or neither"):
         lake_settings({**LAKE, **half})
+
+
+@pytest.mark.parametrize(
+    "label", ["emr-7.1.0", "emr-7.13.0", "emr-spark-8.0.0", "emr-spark-10.2.1"]
+)
+def test_releases_with_spark_3_5_or_4_are_accepted(label: str) -> None:
+    assert lake_settings({**LAKE, "emr_release_label": label}).emr_release_label == label

@@ -27,6 +27,7 @@ from eventlake.ledger import (
     resolve_source,
 )
 from eventlake.ledger.commits import MAX_SNAPSHOTS
+from eventlake.ledger.state import DIGEST_BYTES
 from eventlake.model.commit import (
     Commit,
     Counts,
@@ -158,7 +159,7 @@ def test_the_state_is_all_that_the_commits_say(ledger: Ledger) -> None:
     state = ledger.read_state()
     assert state.sequence == 2
     assert state.settings == commit(2).settings == ledger.read_settings()
-    assert len(state.inputs) == 3
+    assert len(state.inputs) == 3 * DIGEST_BYTES
     assert state.has_loaded(Input(uri="file:///from", fingerprint="9", size=1))
     assert state.tables == {
         "orders": table("orders", "a", "b").table,
@@ -191,6 +192,20 @@ def test_what_has_been_loaded(uri: str, fingerprint: str, loaded: bool) -> None:
     assert state.has_loaded(Input(uri=uri, fingerprint=fingerprint, size=5)) is loaded
 
 
+def test_digests_of_many_inputs_are_kept_in_order_and_once() -> None:
+    inputs = [Input(uri=f"file:///{n}.gz", fingerprint="1", size=1) for n in range(200)]
+    settings = source_settings(source="web")
+    commits = [
+        (n, Commit(run_id=str(n), settings=settings, inputs=inputs[:: n + 1], counts=Counts()))
+        for n in range(1, 6)
+    ]
+    state = State().apply_commits(commits[:2], 9).apply_commits(commits[2:], 9)
+    assert state == State().apply_commits(commits, 9) == State.from_json(state.to_json())
+    loaded = {n for step in range(2, 7) for n in range(0, 200, step)}
+    assert [n for n, one in enumerate(inputs) if state.has_loaded(one)] == sorted(loaded)
+    assert len(state.inputs) == DIGEST_BYTES * len(loaded)
+
+
 def test_a_copy_has_been_loaded_when_its_origin_has() -> None:
     state = State().apply_commits([(1, commit(1))], 200)
     copy = Input(uri="file:///copy", fingerprint="5", size=1, origin=("file:///1", "1"))
@@ -209,7 +224,8 @@ def test_a_snapshot_gives_the_same_state(ledger: Ledger) -> None:
     _, names = ledger.store.names(f"{ledger.path}/snapshots")
     assert names == ["000000000003.json", "000000000006.json"]
     assert states[-1].sequence == 8
-    assert len(states[-1].inputs) == len(states[-1].runs) == len(states[-1].ids) == 8
+    assert len(states[-1].runs) == len(states[-1].ids) == 8
+    assert len(states[-1].inputs) == 8 * DIGEST_BYTES
 
 
 def test_a_snapshot_spares_the_commits_before_it(ledger: Ledger) -> None:

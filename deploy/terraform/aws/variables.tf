@@ -177,13 +177,13 @@ variable "emr_serverless" {
 }
 
 variable "emr_release_label" {
-  description = "The EMR release. EventLake needs Spark 4 and Python 3.11, which the emr-spark-8 releases are the first to have."
+  description = "The EMR release. EventLake needs Spark 3.5 or 4 and Python 3.11, which emr-7.1.0 is the first to have."
   type        = string
   default     = "emr-spark-8.1.0"
 
   validation {
-    condition     = can(regex("^emr-spark-([89]|\\d{2})\\.\\d+\\.\\d+$", var.emr_release_label))
-    error_message = "emr_release_label must be emr-spark-8.0.0 or later: the emr-7 releases have Spark 3."
+    condition     = can(regex("^emr-(7\\.[1-9]\\d*|spark-([89]|\\d{2})\\.\\d+)\\.\\d+$", var.emr_release_label))
+    error_message = "emr_release_label must be emr-7.1.0 or later: earlier releases have no Python 3.11."
   }
 }
 

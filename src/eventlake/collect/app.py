@@ -77,8 +77,9 @@ class App:
     def check_header(self, request: Request) -> None:
         """Check the key and the length of a request whose body is not read yet.
 
-        Sets `source` and `stores_body` of the request; raises a `Refusal` for a wrong key
-        or a body that will be too large.
+        Sets `source` and `stores_body` of a POST of events, and removes slashes at the end of any
+        request's path. A key may also come in the body, so it may be missing here. Raises a 401
+        `Refusal` for a wrong key, and a 400 one for a body that will be too large.
         """
         request.path = request.path.rstrip("/")
         if request.method != "POST" or request.path not in _EVENT_PATHS:
@@ -92,7 +93,11 @@ class App:
         request.stores_body = True
 
     async def answer(self, request: Request) -> Reply:
-        """Return the reply to a complete request, count it, and release its reservation."""
+        """Return the reply to a complete request, count it, and release its reservation.
+
+        A `Refusal` becomes its error reply. Any other exception becomes a 500, counted and printed
+        to stderr.
+        """
         try:
             if request.refusal:
                 raise request.refusal
@@ -118,9 +123,15 @@ class App:
         return Reply(refusal.status, body, headers=refusal.headers, close=refusal.close)
 
     def _count_refusal(self, refusal: Refusal, source: Source | None) -> None:
+        """Count a refusal by its code, for the source or, without one, for the collector."""
         (source.counts if source else self.metrics).rejected[refusal.code] += 1
 
     async def _route(self, request: Request) -> Reply:
+        """Do what a request's method and path ask for, and return the reply.
+
+        Raises a `Refusal`: 404 for an unknown path, 405 for a wrong method, and those of
+        `_collect`.
+        """
         path, method = request.path, request.method
         if method == "OPTIONS":
             return _answer_preflight(request.headers)
@@ -143,7 +154,11 @@ class App:
         return Reply(200, b'{"status":"ok"}' if path == "/health" else DESCRIPTION)
 
     async def _collect(self, request: Request) -> Reply:
-        """Store the events of a request; frees its body and reserves memory for its lines."""
+        """Store the events of a request; frees its body and reserves memory for its lines.
+
+        Returns a 200, also if events were rejected, once all are on disk. Raises a `Refusal` for a
+        body that cannot be used, a wrong key, overload, or events that cannot be stored.
+        """
         body = decode_body(bytes(request.body), request.headers.get(b"content-encoding", b""))
         request.body.clear()
         self.budget.reserve(request, len(body))
@@ -154,6 +169,10 @@ class App:
         return Reply(200, _SUCCESS)
 
     def _process_body(self, request: Request, body: bytes) -> tuple[Source, IntakeResult]:
+        """Return the source of a batch or an event, by its path, and the lines to store for it.
+
+        Stores nothing. Raises a `Refusal` for a body that cannot be used or a wrong key.
+        """
         if request.path in BATCH_PATHS:
             batch = parse_batch(body)
             source = self._find_source(request, decode_string(batch.writeKey))
@@ -164,6 +183,10 @@ class App:
     def _process_single(
         self, request: Request, body: bytes, call: str
     ) -> tuple[Source, IntakeResult]:
+        """Return the source of one event, and the line to store for it.
+
+        Its type becomes `call`, whatever the body says. Raises as `_process_body` does.
+        """
         head = parse_single(body)
         source = self._find_source(request, head.writeKey)
         head.type = call
@@ -171,9 +194,9 @@ class App:
         return source, process_single(head, body, source.suppressed, arrival)
 
     def _find_source(self, request: Request, key: object) -> Source:
-        """Return the source of the key in the header, else of the key in the body.
+        """Return the source of the key in the header, else of `key`, which was in the body.
 
-        Raises a 401 `Refusal` if neither is valid.
+        Sets the request's source. Raises a 401 `Refusal` if neither is valid.
         """
         if request.source is None:
             source = self.keys.find(key if isinstance(key, str) else None)
@@ -182,7 +205,10 @@ class App:
         return request.source
 
     async def _collect_pixel(self, request: Request) -> Reply:
-        """Store the event of a pixel; errors are only counted, as no one would see the reply."""
+        """Store the event of a pixel; errors are only counted, as no one would see the reply.
+
+        Always returns a 200 with a GIF.
+        """
         try:
             body = _decode_pixel(request.query)
             self.budget.reserve(request, len(body))
@@ -195,7 +221,10 @@ class App:
         return Reply(200, GIF, b"image/gif", ((b"cache-control", b"no-store"),))
 
     def _make_arrival(self, request: Request, source: Source) -> Arrival:
-        """Return the arrival of a request now; only those of browsers have an address."""
+        """Return the arrival of a request now; only those of browsers have the client's address.
+
+        A browser's has an `Origin` header, or a body of text/plain.
+        """
         headers, received = request.headers, self.clock.time_ns() // 10**6 * 1000
         if b"origin" in headers or headers.get(b"content-type", b"")[:10] == b"text/plain":
             forwarded = headers.get(b"x-forwarded-for", b"")
@@ -205,7 +234,10 @@ class App:
 
 
 async def _store(source: Source, result: IntakeResult, body_bytes: int) -> None:
-    """Return when all lines are on disk, and count them only then."""
+    """Return when all lines, also the rejected ones, are on disk, and count them only then.
+
+    Raises a 503 `Refusal`, and counts nothing, if they cannot be stored; a part may be on disk.
+    """
     day, counts = result.arrival.day, source.counts
     if result.rejected:
         await source.rejects.append(day, result.rejected)
@@ -218,7 +250,7 @@ async def _store(source: Source, result: IntakeResult, body_bytes: int) -> None:
 
 
 def _answer_preflight(headers: Headers) -> Reply:
-    """Allow every header that the page asks for, since SDKs and their users add their own."""
+    """Allow every header that the page asks for, as SDKs add their own; a default if too long."""
     allowed = headers.get(b"access-control-request-headers", _DEFAULT_ALLOWED_HEADERS)
     if len(allowed) > _MAX_ALLOWED_HEADERS_BYTES:
         allowed = _DEFAULT_ALLOWED_HEADERS
@@ -227,12 +259,17 @@ def _answer_preflight(headers: Headers) -> Reply:
 
 
 def _require_method(method: str, expected: str) -> None:
+    """Raise a 405 `Refusal` if the method is not the expected one."""
     if method != expected:
         raise Refusal(405, "method_not_allowed", f"use {expected} for this path")
 
 
 def _decode_pixel(query: bytes) -> bytes:
-    """Decode the event in the query parameter `data`; raises a 400 `Refusal`."""
+    """Return the bytes of the base64 in the query parameter `data`; b"" without one.
+
+    Accepts both alphabets, with or without padding. Raises a 400 `Refusal` if it is not base64;
+    whether it is JSON is not checked.
+    """
     try:
         fields = parse_qs(query.decode("latin-1"), max_num_fields=_MAX_QUERY_FIELDS)
         data = fields.get("data", [""])[0]

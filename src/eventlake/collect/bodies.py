@@ -10,9 +10,9 @@ GZIP_WBITS = 31
 
 
 def decode_body(body: bytes, encoding: bytes) -> bytes:
-    """Decompress a body and replace its lone surrogates.
+    """Decompress a body, if its encoding is gzip, and replace its lone surrogates.
 
-    Raises a `Refusal` when the encoding is unknown, the gzip damaged, or the result too large.
+    Raises a 400 `Refusal` when the encoding is unknown, the gzip damaged, or the result too large.
     """
     encoding = encoding.strip().lower()
     if encoding == b"gzip":
@@ -23,6 +23,10 @@ def decode_body(body: bytes, encoding: bytes) -> bytes:
 
 
 def _gunzip(body: bytes) -> bytes:
+    """Decompress one gzip member, up to `MAX_BODY_BYTES`.
+
+    Raises a 400 `Refusal` if it is damaged, truncated, too large, or followed by other data.
+    """
     decompressor = zlib.decompressobj(GZIP_WBITS)
     try:
         plain = decompressor.decompress(body, MAX_BODY_BYTES + 1)

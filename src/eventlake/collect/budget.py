@@ -23,7 +23,8 @@ class Budget:
     def reserve(self, request: Request, body_bytes: int) -> None:
         """Set a request's reservation to its fixed cost, its header and `body_bytes`.
 
-        Raises a 429 `Refusal`, and changes nothing, when that would exceed the limit.
+        Raises a 429 `Refusal`, and changes nothing, when that would exceed the limit, or that of
+        requests without a key. A smaller reservation is never refused.
         """
         size = REQUEST_BYTES + request.header_bytes + body_bytes
         growth, limits = size - request.reserved_bytes, self._limits
@@ -44,6 +45,7 @@ class Budget:
         self._add(request, -request.reserved_bytes)
 
     def _add(self, request: Request, growth: int) -> None:
+        """Add bytes to a request's reservation and to the totals; negative ones are released."""
         request.reserved_bytes += growth
         self.used_bytes += growth
         if request.source is None:

@@ -46,6 +46,7 @@ def rejection_reason(head: EventHead) -> str | None:
 
 
 def _check_message_id(value: object) -> str | None:
+    """Return the reason code if the id is not a string or too long; it may be missing."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -54,6 +55,7 @@ def _check_message_id(value: object) -> str | None:
 
 
 def _check_user(head: EventHead) -> str | None:
+    """Return the reason code if there is neither a user id nor an anonymous id."""
     if _is_id(head.userId) or _is_id(head.anonymousId):
         return None
     return "no_user_anon_id"
@@ -67,34 +69,44 @@ def _is_id(value: object) -> bool:
 
 
 def _check_track(head: EventHead) -> str | None:
+    """Return the reason code if the event's name is missing or not a string.
+
+    Also if `properties` is neither an object nor missing.
+    """
     if head.event is None or head.event == "":
         return "event_not_defined"
     if not isinstance(head.event, str):
         return "event_not_string"
-    return _check_properties(head)
+    return _check_properties_object(head)
 
 
 def _check_group(head: EventHead) -> str | None:
-    return _check_traits(head) if _is_id(head.groupId) else "id_required"
+    """Return the reason code without a group id, or if `traits` is present and not an object."""
+    return _check_traits_object(head) if _is_id(head.groupId) else "id_required"
 
 
 def _check_alias(head: EventHead) -> str | None:
-    return _check_traits(head) if _is_id(head.previousId) else "id_required"
+    """Return the reason code without a previous id, or if `traits` is present and not an object."""
+    return _check_traits_object(head) if _is_id(head.previousId) else "id_required"
 
 
-def _check_properties(head: EventHead) -> str | None:
+def _check_properties_object(head: EventHead) -> str | None:
+    """Return the reason code if `properties` is neither an object nor missing, for any type."""
     return _check_object(head.properties, "properties_not_object")
 
 
-def _check_traits(head: EventHead) -> str | None:
+def _check_traits_object(head: EventHead) -> str | None:
+    """Return the reason code if `traits` is neither an object nor missing, for any type."""
     return _check_object(head.traits, "traits_not_object")
 
 
 def _check_object(value: msgspec.Raw, reason: str) -> str | None:
+    """Return `reason` if a value is neither an object nor missing, else None."""
     return None if is_object(value) or is_missing(value) else reason
 
 
 def is_object(value: msgspec.Raw) -> bool:
+    """Return whether raw JSON is an object, by its first byte."""
     return bytes(memoryview(value)[:1]) == b"{"
 
 
@@ -105,9 +117,9 @@ def is_missing(value: msgspec.Raw) -> bool:
 
 _CHECKS_BY_TYPE: dict[str, Callable[[EventHead], str | None]] = {
     "track": _check_track,
-    "identify": _check_traits,
-    "page": _check_properties,
-    "screen": _check_properties,
+    "identify": _check_traits_object,
+    "page": _check_properties_object,
+    "screen": _check_properties_object,
     "group": _check_group,
     "alias": _check_alias,
 }

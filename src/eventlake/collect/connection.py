@@ -4,7 +4,6 @@ import asyncio
 from collections import deque
 from math import inf
 from typing import cast
-from urllib.parse import unquote
 
 import httptools
 
@@ -20,7 +19,7 @@ from eventlake.collect.refusal import (
     url_too_long,
 )
 from eventlake.collect.replies import CONTINUE, encode_reply
-from eventlake.collect.request import USED_HEADERS, Reply, Request
+from eventlake.collect.request import Reply, Request
 
 HEADER_END = b"\r\n\r\n"
 CHUNK_FRAME_BYTES = 16
@@ -31,7 +30,6 @@ LINGER_SECONDS = 2.0
 """How long a refused client may go on sending, so that it can read its reply."""
 WRITE_BUFFER_BYTES = 16 << 10
 """Bytes of replies that a client may leave unread."""
-_LIST_HEADERS = frozenset((b"connection", b"x-forwarded-for"))
 
 
 class Connection(asyncio.Protocol):
@@ -72,6 +70,7 @@ class Connection(asyncio.Protocol):
     # Called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Add the connection to the pool, which may close another; the first header is due soon."""
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
         peer = transport.get_extra_info("peername")
@@ -80,6 +79,7 @@ class Connection(asyncio.Protocol):
         self._pool.add(self)
 
     def data_received(self, data: bytes) -> None:
+        """Parse the bytes, or buffer them while a request is being answered."""
         if self._ignores_input:
             return
         if self._answering:
@@ -97,6 +97,7 @@ class Connection(asyncio.Protocol):
         self.abort()
 
     def connection_lost(self, _: Exception | None) -> None:
+        """Leave the pool and release all reservations but that of the request being answered."""
         self._ignores_input = self._closes_next = True
         self._pool.remove(self)
         self._drop_unanswered()
@@ -107,13 +108,11 @@ class Connection(asyncio.Protocol):
     # Called by the pool
 
     def expire(self) -> None:
-        """Refuse an unfinished request with 408; close a connection without one."""
+        """Refuse an unfinished request with 408; close without one, or when closing already."""
         if self._ignores_input:
             self.abort()
-        elif self._request and self._header_done:
-            self._refuse(too_slow("body"))
         elif self._request:
-            self._refuse(too_slow("header"))
+            self._refuse(too_slow("body" if self._header_done else "header"))
         else:
             self._transport.close()
             self._ignores_input = True
@@ -125,10 +124,9 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
+        """Close at once; replies that are not sent are lost."""
         self._ignores_input = True
         self._transport.abort()
-
-    # Parsing
 
     def _feed(self, data: bytes) -> None:
         """Parse bytes up to the end of a request, and buffer the rest."""
@@ -146,7 +144,7 @@ class Connection(asyncio.Protocol):
             self._pool.set_partial_header(self, self.partial_header_bytes + len(data))
 
     def _parse(self, piece: memoryview) -> None:
-        """Run the parser; bytes outside of bodies count against the header limit."""
+        """Run the parser; refuse invalid HTTP, and too many bytes outside of bodies."""
         self._message_began, self._body_bytes = False, 0
         try:
             self._parser.feed_data(piece)
@@ -194,6 +192,7 @@ class Connection(asyncio.Protocol):
     # Called by the parser
 
     def on_message_begin(self) -> None:
+        """Start a new request and its counters."""
         if not self._answering:
             self._set_deadline(self._pool.limits.header_seconds)
         self._request = Request(peer=self._peer)
@@ -201,23 +200,19 @@ class Connection(asyncio.Protocol):
         self._header_done, self._message_began, self._overhead_bytes = False, True, 0
 
     def on_url(self, url: bytes) -> None:
+        """Add a piece of the URL, which may come in several."""
         self._url += url
-        self._count_header(len(url))
-        if len(self._url) > MAX_HEADER_BYTES:
-            self._refuse(url_too_long())
+        self._limit_header(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """Store a header if it is used; trailers, which come after the body, only count."""
         self._field_count += 1
-        self._count_header(len(name) + len(value) + 4)
-        name = name.lower()
-        request = self._request
-        if name in USED_HEADERS and request and not self._header_done:
-            headers = request.headers
-            if name in _LIST_HEADERS and name in headers:
-                value = headers[name] + b", " + value
-            headers[name] = value
+        self._limit_header(len(name) + len(value) + 4)
+        if self._request and not self._header_done:
+            self._request.add_header(name, value)
 
-    def _count_header(self, size: int) -> None:
+    def _limit_header(self, size: int) -> None:
+        """Add to the header's size; over the limits, refuse with 431, or 414 for a long URL."""
         if not self._request:
             return
         self._request.header_bytes += size
@@ -226,6 +221,7 @@ class Connection(asyncio.Protocol):
             self._refuse(url_too_long() if is_url else header_too_large())
 
     def on_headers_complete(self) -> None:
+        """Check the header; a refusal waits for the body, unless it closes or the client waits."""
         request, parser = self._request, self._parser
         if self._ignores_input or not request:
             return
@@ -246,13 +242,11 @@ class Connection(asyncio.Protocol):
                 self._refuse(refusal)
 
     def _check_header(self, request: Request) -> None:
-        try:
-            url = httptools.parse_url(self._url)
-        except httptools.HttpParserInvalidURLError:
-            raise not_http() from None
-        path = (url.path or b"").decode("latin-1")
-        request.path = unquote(path) if "%" in path else path
-        request.query = url.query or b""
+        """Set path and query, check key and length, reserve memory, set the body's deadline.
+
+        Raises a `Refusal`. Sends `100 Continue` if asked to, unless an earlier reply is pending.
+        """
+        request.set_url(self._url)
         self._app.check_header(request)
         if request.stores_body or request.header_bytes > SMALL_HEADER_BYTES:
             self._app.budget.reserve(request, 0)
@@ -265,6 +259,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(CONTINUE)
 
     def on_body(self, body: bytes) -> None:
+        """Add a piece to the body if it is stored; refuse over its limit or the memory limit."""
         self._body_bytes += len(body)
         request = self._request
         if self._ignores_input or not request or not request.stores_body:
@@ -280,9 +275,11 @@ class Connection(asyncio.Protocol):
             request.body += body
 
     def on_chunk_header(self) -> None:
+        """Count a chunk's framing as body, so that only its extensions count as header."""
         self._body_bytes += CHUNK_FRAME_BYTES
 
     def on_message_complete(self) -> None:
+        """Answer the request, or queue it if another is being answered."""
         request = self._request
         if self._ignores_input or self._upgrade or not request:
             return
@@ -292,14 +289,14 @@ class Connection(asyncio.Protocol):
         else:
             self._start_answer(request)
 
-    # Answering
-
     def _start_answer(self, request: Request) -> None:
+        """Start a task that answers the request; meanwhile there is no deadline."""
         self._answering, self.deadline = True, inf
         self._pool.mark_busy(self)
         self._pool.run_task(self._answer(request))
 
     async def _answer(self, request: Request) -> None:
+        """Answer one request; send the reply if the client is still there, and continue."""
         reply = await self._app.answer(request)
         self._answering = False
         if self._transport.is_closing():
@@ -313,14 +310,13 @@ class Connection(asyncio.Protocol):
         is_last = self._closes_next and not (self._queue or self._refusal)
         close = reply.close or not request or not request.keep_alive or is_last
         head_only = request is not None and request.method == "HEAD"
-        self._transport.write(
-            encode_reply(reply, self._pool.date, close=close, head_only=head_only)
-        )
+        data = encode_reply(reply, self._pool.date, close=close, head_only=head_only)
+        self._transport.write(data)
         if close:
             self._close(linger=(reply.close or self._ignores_input) and not self._eof)
 
     def _close(self, *, linger: bool) -> None:
-        """Close now, or with `linger` when the client has stopped sending."""
+        """Drop unanswered input and close: now, or with `linger` when the client has sent all."""
         self._ignores_input = self._closes_next = True
         self._drop_unanswered()
         self._set_deadline(LINGER_SECONDS)
@@ -333,7 +329,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def _continue(self) -> None:
-        """Answer the next request, or wait for one."""
+        """Answer the next request, send the refusal that ended the input, or read on."""
         if self._ignores_input and not (self._queue or self._refusal):
             return
         if self._queue:
@@ -352,6 +348,7 @@ class Connection(asyncio.Protocol):
             self._resume_reading()
 
     def _read_timeout(self) -> float:
+        """Seconds that the client has for what it sends next: a request, its header or its body."""
         limits = self._pool.limits
         if self._request is None:
             return limits.idle_seconds
@@ -372,12 +369,14 @@ class Connection(asyncio.Protocol):
             self._write(self._app.make_error_reply(refusal), None)
 
     def _drop_unanswered(self) -> None:
+        """Drop buffered bytes and queued requests, and release their reservations."""
         self._unparsed = b""
         self._app.budget.release(self._unparsed_reservation)
         while self._queue:
             self._app.budget.release(self._queue.popleft())
 
     def _pause_reading(self) -> None:
+        """Stop reading from the socket; does nothing if that is so, or the connection closes."""
         if not self._reading_paused and not self._transport.is_closing():
             self._reading_paused = True
             self._transport.pause_reading()
@@ -388,10 +387,12 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _set_deadline(self, seconds: float) -> None:
+        """Let the pool call `expire` in so many seconds, unless another deadline is set."""
         self.deadline = self._pool.clock.monotonic() + seconds
 
 
 def _make_parser(connection: Connection) -> httptools.HttpRequestParser:
+    """Make a parser of requests that calls the `on_…` methods of the connection."""
     parser = httptools.HttpRequestParser(connection)
     # Bytes after a request with `Connection: close` do not make that request invalid.
     parser.set_dangerous_leniencies(lenient_data_after_close=True)

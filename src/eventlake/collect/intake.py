@@ -45,6 +45,7 @@ class Batch(msgspec.Struct, gc=False):
 
     @property
     def shared_fields(self) -> SharedFields:
+        """The batch's fields that apply to all its events; objects are {} if they are not one."""
         sent_at = None if is_missing(self.sentAt) else decode_string(self.sentAt) or self.sentAt
         return SharedFields(decode_object(self.context), decode_object(self.integrations), sent_at)
 
@@ -67,11 +68,11 @@ class IntakeResult:
 
     @property
     def size(self) -> int:
-        """The bytes of all lines."""
+        """The bytes of all lines, archived and rejected."""
         return sum(map(len, self.lines)) + sum(map(len, self.rejected))
 
     def reject(self, raw: msgspec.Raw, reason: str) -> None:
-        """Add an invalid event, without its write key, to the rejected lines."""
+        """Add an invalid event, without its write key, to the rejected lines; count its reason."""
         event = _remove_write_key(_limit_depth(raw))
         received = format_timestamp(self.arrival.received)
         record = {"reason": reason, "receivedAt": received, "event": event}
@@ -80,7 +81,10 @@ class IntakeResult:
 
 
 def parse_single(body: bytes) -> EventHead:
-    """Decode the head of a single event; raises a 400 `Refusal` if that is impossible."""
+    """Decode the head of a single event.
+
+    Raises a 400 `Refusal` if the body is too large, too deep, or not one JSON object in UTF-8.
+    """
     if len(body) > MAX_EVENT_BYTES:
         message = f"the event is too large: the limit is {MAX_EVENT_BYTES:,} bytes"
         raise Refusal(400, "event_too_large", message)
@@ -92,10 +96,11 @@ def parse_single(body: bytes) -> EventHead:
 
 
 def parse_batch(body: bytes) -> Batch:
-    """Decode a batch but not its events; raises a 400 `Refusal` if that is impossible.
+    """Decode a batch but not its events.
 
-    Fields that are shared by the events and too deep are truncated, so that the events are
-    rejected one by one.
+    Raises a 400 `Refusal` if it is not an object with an array `batch`, has too many events, or has
+    too large a context for them. Fields that are shared by the events and too deep are truncated,
+    so that the events are rejected one by one.
     """
     expected = "the body must be an object with an array `batch`"
     try:
@@ -116,15 +121,19 @@ def parse_batch(body: bytes) -> Batch:
 
 
 def _limit_depth(raw: msgspec.Raw) -> msgspec.Raw:
-    """Truncate a too deep value to one level more than an event may have, so it is rejected."""
+    """Truncate a too deep value to one level more than an event may have, so it is rejected.
+
+    Returns any other value as it is.
+    """
     text = bytes(raw)
     return msgspec.Raw(truncate_levels(text, MAX_LEVELS + 1)) if is_too_deep(text) else raw
 
 
 def decode_head(raw: bytes | msgspec.Raw) -> EventHead:
-    """Decode the head of an event, with numbers of any size.
+    """Decode the head of an event; a number that a float cannot hold becomes infinite.
 
-    Raises msgspec's ValidationError for JSON that is not an object.
+    Raises msgspec's ValidationError for JSON that is not an object, and its DecodeError for invalid
+    JSON.
     """
     try:
         return _decode_strict_head(raw)
@@ -135,7 +144,10 @@ def decode_head(raw: bytes | msgspec.Raw) -> EventHead:
 
 
 def _decode_field(name: str, raw: msgspec.Raw) -> Any:
-    """Decode a field; numbers that are too large are infinite, values that contain one are []."""
+    """Decode a field; numbers that are too large are infinite, values that contain one are [].
+
+    The fields that an `EventHead` has as raw text stay raw.
+    """
     if name in _RAW_FIELDS:
         return raw
     try:
@@ -154,14 +166,17 @@ def decode_string(raw: msgspec.Raw) -> str | None:
 def process_single(
     head: EventHead, body: bytes, suppressed: Collection[str], arrival: Arrival
 ) -> IntakeResult:
-    """Return the line of a single event, whose type the caller has set from the path."""
+    """Return what to store for a single event: a line, a rejected line, or nothing if suppressed.
+
+    The caller has set the type of `head` from the path.
+    """
     result = IntakeResult(arrival)
     _add_event(result, msgspec.Raw(body), head, NO_SHARED_FIELDS, suppressed)
     return result
 
 
 def process_batch(batch: Batch, suppressed: Collection[str], arrival: Arrival) -> IntakeResult:
-    """Return the lines of a batch; an invalid event is rejected without the others."""
+    """Return the lines to store for a batch; an invalid event is rejected without the others."""
     result, shared = IntakeResult(arrival), batch.shared_fields
     for raw in batch.batch:
         try:
@@ -174,6 +189,10 @@ def process_batch(batch: Batch, suppressed: Collection[str], arrival: Arrival) -
 def _add_raw_event(
     result: IntakeResult, raw: msgspec.Raw, shared: SharedFields, suppressed: Collection[str]
 ) -> None:
+    """Decode an event of a batch and add it to `result`; one that is not an object is rejected.
+
+    Raises RecursionError for one that nests extremely deep.
+    """
     try:
         head = decode_head(raw)
     except msgspec.ValidationError:
@@ -189,7 +208,11 @@ def _add_event(
     shared: SharedFields,
     suppressed: Collection[str],
 ) -> None:
-    """Archive, reject or suppress one event in `result`."""
+    """Add one event to `result`: as a line, as a rejected line, or to the suppressed ones.
+
+    Events of suppressed users are not checked; those that are invalid, too large or too deep are
+    rejected; all others are stamped and become a line.
+    """
     # Suppression comes first: the rejected log must not have these users either.
     if suppressed and _user_id(head, raw) in suppressed:
         result.suppressed += 1
@@ -207,7 +230,7 @@ def _add_event(
 
 
 def _user_id(head: EventHead, raw: msgspec.Raw) -> str | None:
-    """Return the user's id as a load compares it: a number in its plain form."""
+    """Return the user's id as a load compares it: a number in its plain form; None without one."""
     user = head.userId
     if isinstance(user, float):
         return plain_number(NumberText(bytes(decode_fields(raw)["userId"]).decode()))
@@ -215,6 +238,7 @@ def _user_id(head: EventHead, raw: msgspec.Raw) -> str | None:
 
 
 def _encode_line(fields: Fields) -> bytes:
+    """Encode as one line of JSON, with a line end; those within raw values become spaces."""
     line = _encode(fields)
     if b"\n" in line or b"\r" in line:  # between tokens, as pretty-printers put them
         line = line.replace(b"\n", b" ").replace(b"\r", b" ")
@@ -222,7 +246,10 @@ def _encode_line(fields: Fields) -> bytes:
 
 
 def _remove_write_key(raw: msgspec.Raw) -> Any:
-    """Return an event without its write key, which must never be written to disk."""
+    """Return an event without its write key, which must never be written to disk.
+
+    Returns what is not an object as it is.
+    """
     try:
         fields = decode_fields(raw)
     except msgspec.ValidationError:
@@ -232,7 +259,11 @@ def _remove_write_key(raw: msgspec.Raw) -> Any:
 
 
 def _decode_body(decode: Any, body: bytes, expected: str) -> object:
-    """Decode JSON; raises a 400 `Refusal` with `expected` if it has the wrong shape."""
+    """Return the result of `decode`; raises a 400 `Refusal` for invalid JSON or UTF-8.
+
+    The refusal of valid JSON of the wrong shape has the message `expected`. RecursionError is not
+    caught.
+    """
     try:
         body.decode()  # the decoder does not check the bytes of values that it skips
         return decode(body)

@@ -74,7 +74,10 @@ def parse_basic_user(header: bytes) -> str | None:
 
 
 def validate_write_key(key: str, origin: str) -> None:
-    """Raise `InvalidSettings`, naming `origin`, for a key that cannot be sent as Basic user."""
+    """Raise `InvalidSettings`, naming `origin`, for a key that cannot be sent as Basic user.
+
+    It must have 1 to `MAX_KEY_CHARS` printable ASCII characters and no colon.
+    """
     if not _KEY.fullmatch(key):
         raise InvalidSettings(
             f"the write key of {origin} cannot be sent as Basic user: it must have 1 to "

@@ -15,7 +15,7 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(_STEPS))
 
 
 def is_too_deep(text: bytes) -> bool:
-    """Return whether JSON text has more levels than an event may have."""
+    """Return whether JSON text, valid or not, has more levels than an event may have."""
     if text.count(b"{") + text.count(b"[") <= MAX_LEVELS:
         return False
     brackets = _STRINGS.sub(b"", text).translate(None, _NOT_BRACKETS)
@@ -23,16 +23,19 @@ def is_too_deep(text: bytes) -> bool:
 
 
 def truncate_levels(text: bytes, max_levels: int) -> bytes:
-    """Replace each JSON value that begins deeper than `max_levels` with `null`."""
+    """Replace each array or object that begins deeper than `max_levels` with `null`."""
     pieces, end = [], 0
-    for start, stop in _deep_values(text, max_levels):
+    for start, stop in _find_deep_values(text, max_levels):
         pieces += [text[end:start], b"null"]
         end = stop
     return b"".join([*pieces, text[end:]])
 
 
-def _deep_values(text: bytes, max_levels: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each array or object that begins at level `max_levels` + 1."""
+def _find_deep_values(text: bytes, max_levels: int) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each array or object that begins at level `max_levels` + 1.
+
+    One that does not end is not yielded.
+    """
     level = start = 0
     for token in _TOKENS.finditer(text):
         step = _STEPS.get(text[token.start()], 0)

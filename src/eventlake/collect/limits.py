@@ -43,7 +43,7 @@ DEFAULTS = Limits()
 
 
 def max_connections() -> int:
-    """Return three quarters of the process's file limit, at most `MAX_CONNECTIONS`."""
+    """Return three quarters of the process's file limit, from 1 to `MAX_CONNECTIONS`."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return MAX_CONNECTIONS

@@ -24,6 +24,7 @@ class SourceCounts:
     fsyncs: list[int] = field(default_factory=lambda: [0] * (len(FSYNC_BUCKETS) + 1))
 
     def record_fsync(self, seconds: float) -> None:
+        """Add an fsync that took so many seconds to the histogram."""
         self.fsync_seconds += seconds
         self.fsyncs[bisect_left(FSYNC_BUCKETS, seconds)] += 1
 
@@ -38,34 +39,36 @@ class Metrics:
     responses: Counter[int] = field(default_factory=Counter)
 
     def render(self, sources: Mapping[str, tuple[SourceCounts, Mapping[str, float]]]) -> str:
-        """Return the text of `/metrics`; `sources` are the counters and gauges by source."""
+        """Return the text of `/metrics` for Prometheus; `sources` are counts and gauges by name."""
         counts = {f'source="{name}"': counts for name, (counts, _) in sources.items()}
         gauges = {f'source="{name}"': gauges for name, (_, gauges) in sources.items()}
         lines = list[str]()
         for name in ("accepted", "suppressed", "bytes", "troubles"):
             own = {"": self.troubles} if name == "troubles" else {}
             samples = own | {label: getattr(one, name) for label, one in counts.items()}
-            lines += _sample_lines(f"{name}_total", "counter", samples)
+            lines += _render_samples(f"{name}_total", "counter", samples)
         rejected = _label_reasons("", self.rejected)
         for label, one in counts.items():
             rejected |= _label_reasons(f"{label},", one.rejected)
-        lines += _sample_lines("rejected_total", "counter", rejected)
+        lines += _render_samples("rejected_total", "counter", rejected)
         statuses = {f'status="{status}"': n for status, n in sorted(self.responses.items())}
-        lines += _sample_lines("responses_total", "counter", statuses)
+        lines += _render_samples("responses_total", "counter", statuses)
         lines.append(f"# TYPE {PREFIX}_fsync_seconds histogram")
         for label, one in counts.items():
-            lines += _fsync_lines(label, one)
+            lines += _render_fsyncs(label, one)
         for name in GAUGES:
             values = {label: one[name] for label, one in gauges.items()}
-            lines += _sample_lines(name, "gauge", values)
+            lines += _render_samples(name, "gauge", values)
         return "\n".join(lines) + "\n"
 
 
 def _label_reasons(label: str, rejected: Counter[str]) -> dict[str, float]:
+    """Return the counts by label text: `label`, "" or with a comma at its end, and the reason."""
     return {f'{label}reason="{reason}"': count for reason, count in sorted(rejected.items())}
 
 
-def _fsync_lines(label: str, counts: SourceCounts) -> Iterator[str]:
+def _render_fsyncs(label: str, counts: SourceCounts) -> Iterator[str]:
+    """Yield the histogram lines of one source: cumulative buckets, sum and count."""
     name, cumulative = f"{PREFIX}_fsync_seconds", 0
     for bound, count in zip((*FSYNC_BUCKETS, "+Inf"), counts.fsyncs, strict=True):
         cumulative += count
@@ -74,7 +77,8 @@ def _fsync_lines(label: str, counts: SourceCounts) -> Iterator[str]:
     yield f"{name}_count{{{label}}} {cumulative}"
 
 
-def _sample_lines(name: str, kind: str, samples: Mapping[str, float]) -> Iterator[str]:
+def _render_samples(name: str, kind: str, samples: Mapping[str, float]) -> Iterator[str]:
+    """Yield a metric's TYPE line and a line for each sample, by label text, which may be ""."""
     yield f"# TYPE {PREFIX}_{name} {kind}"
     for labels, value in samples.items():
         yield f"{PREFIX}_{name}{f'{{{labels}}}' if labels else ''} {value}"

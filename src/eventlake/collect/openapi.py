@@ -64,7 +64,8 @@ _REPLY = {
 }
 
 
-def _describe_post(summary: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _describe_post_path(summary: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the path item of a POST of JSON, also as text/plain; the key may be in the body."""
     kinds = ("application/json", "text/plain")
     return {
         "post": {
@@ -80,10 +81,12 @@ def _describe_post(summary: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _describe_response(text: str) -> dict[str, Any]:
+    """Return the description of a reply in JSON, of any status."""
     return {"description": text, "content": {"application/json": {"schema": _REPLY}}}
 
 
-def _describe_get(summary: str, kind: str) -> dict[str, Any]:
+def _describe_get_path(summary: str, kind: str) -> dict[str, Any]:
+    """Return the path item of a GET that answers 200 with the media type `kind`."""
     return {
         "get": {
             "summary": summary,
@@ -92,8 +95,9 @@ def _describe_get(summary: str, kind: str) -> dict[str, Any]:
     }
 
 
-def _describe_pixel() -> dict[str, Any]:
-    path = _describe_get("One event; always answered with a 1x1 GIF.", "image/gif")
+def _describe_pixel_path() -> dict[str, Any]:
+    """Return the path item of the pixel, with the call in the path and the event in `data`."""
+    path = _describe_get_path("One event; always answered with a 1x1 GIF.", "image/gif")
     path["get"]["parameters"] = [
         {"name": "call", "in": "path", "required": True, "schema": {"enum": _CALLS}},
         {"name": "data", "in": "query", "schema": {"type": "string"}},
@@ -102,17 +106,18 @@ def _describe_pixel() -> dict[str, Any]:
 
 
 def _describe_paths() -> dict[str, Any]:
+    """Return the path items of all paths of the API, by path."""
     calls = (*_CALLS, *(call[0] for call in _CALLS))
     return {
-        **{f"/v1/{call}": _describe_post("One event.", _EVENT) for call in calls},
+        **{f"/v1/{call}": _describe_post_path("One event.", _EVENT) for call in calls},
         **{
-            f"/v1/{batch}": _describe_post("Many events.", _BATCH)
+            f"/v1/{batch}": _describe_post_path("Many events.", _BATCH)
             for batch in ("batch", "import", "b")
         },
-        "/v1/m": _describe_post("The metrics of analytics.js; ignored.", {"type": "object"}),
-        "/v1/pixel/{call}": _describe_pixel(),
-        "/health": _describe_get("Liveness check.", "application/json"),
-        "/metrics": _describe_get("Metrics for Prometheus.", "text/plain"),
+        "/v1/m": _describe_post_path("The metrics of analytics.js; ignored.", {"type": "object"}),
+        "/v1/pixel/{call}": _describe_pixel_path(),
+        "/health": _describe_get_path("Liveness check.", "application/json"),
+        "/metrics": _describe_get_path("Metrics for Prometheus.", "text/plain"),
     }
 
 

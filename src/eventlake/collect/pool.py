@@ -19,9 +19,14 @@ class PooledConnection(Protocol):
     partial_header_bytes: int
     """Size of its incomplete header; set by the pool."""
 
-    def expire(self) -> None: ...
-    def close_when_idle(self) -> None: ...
-    def abort(self) -> None: ...
+    def expire(self) -> None:
+        """End what is past its deadline: refuse the request, or close."""
+
+    def close_when_idle(self) -> None:
+        """Close after the request that is being read or answered, or now if there is none."""
+
+    def abort(self) -> None:
+        """Close at once; replies that are not sent are lost."""
 
 
 class Pool:
@@ -44,13 +49,17 @@ class Pool:
         return len(self._open)
 
     def add(self, connection: PooledConnection) -> None:
-        """Add a new connection; close the one that has waited longest if there are too many."""
+        """Add a new connection, as waiting for its client.
+
+        If there are then too many, aborts the one that has waited longest.
+        """
         self._open.add(connection)
         self._waiting[connection] = None
         if len(self._open) > self.max_connections:
             self._evict(next(iter(self._waiting)))
 
     def remove(self, connection: PooledConnection) -> None:
+        """Forget a connection and its incomplete header; does not close it, and may be repeated."""
         self.set_partial_header(connection, 0)
         self._open.discard(connection)
         self._waiting.pop(connection, None)
@@ -65,7 +74,11 @@ class Pool:
         self._waiting.pop(connection, None)
 
     def set_partial_header(self, connection: PooledConnection, size: int) -> None:
-        """Set the size of a connection's incomplete header; over the limit, close the oldest."""
+        """Set the size of a connection's incomplete header, 0 once it is complete.
+
+        While all of them together are over the limit, aborts the connection that has waited longest
+        among those with one.
+        """
         self._partial_header_bytes += size - connection.partial_header_bytes
         connection.partial_header_bytes = size
         while self._partial_header_bytes > self.limits.header_bytes:
@@ -75,13 +88,13 @@ class Pool:
             self._evict(oldest)
 
     def run_task(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine to its end, even if its connection is closed before."""
+        """Start a coroutine, which runs to its end even if its connection is closed before."""
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def enforce_deadlines(self) -> None:
-        """Expire connections that are past their deadline; runs until cancelled."""
+        """Expire connections past their deadline, and renew `date`, until cancelled."""
         while True:
             self.date = formatdate(self.clock.now().timestamp(), usegmt=True).encode()
             now = self.clock.monotonic()
@@ -100,5 +113,6 @@ class Pool:
             connection.abort()
 
     def _evict(self, connection: PooledConnection) -> None:
+        """Forget a connection and abort it, without a reply."""
         self.remove(connection)
         connection.abort()

@@ -19,9 +19,10 @@ class TrustedProxies:
         self._networks = [network for name in entries if (network := _parse_network(name))]
 
     def client_address(self, peer: str | None, forwarded: bytes) -> str | None:
-        """Return the last address in `forwarded` that is not a trusted proxy, else `peer`.
+        """Return the last address in `forwarded` that is not a trusted proxy, the first if all are.
 
-        `forwarded` is ignored unless `peer` is trusted.
+        Returns `peer` if it is not trusted itself, if `forwarded` is empty, or if the entry found
+        is not an address. If all proxies are trusted, it is always the first entry.
         """
         if not peer or not forwarded or not self._trusts(peer):
             return peer
@@ -30,6 +31,10 @@ class TrustedProxies:
         return (hops[0] if self._all else next(untrusted, hops[0])) or peer
 
     def _trusts(self, address: str) -> bool:
+        """Return whether an address is a trusted proxy.
+
+        Text that is not an address is trusted only if all proxies are.
+        """
         if self._all:
             return True
         try:
@@ -40,6 +45,7 @@ class TrustedProxies:
 
 
 def _parse_network(name: str) -> IPv4Network | IPv6Network | None:
+    """Return an address or network, such as `10.0.0.0/8`; None for anything else."""
     try:
         return ip_network(name)
     except ValueError:

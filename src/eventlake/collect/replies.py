@@ -13,7 +13,11 @@ _STATUS_LINES = {
 
 
 def encode_reply(reply: Reply, date: bytes, *, close: bool, head_only: bool) -> bytes:
-    """Encode a reply, with headers that let pages of any origin read it."""
+    """Encode a reply, with headers that let pages of any origin read it.
+
+    `date` is the value of the Date header. With `head_only`, the body is left out but its length is
+    not. With `close`, says that the connection will be closed.
+    """
     parts = [_STATUS_LINES[reply.status], b"date: ", date, b"\r\n", _CORS]
     if reply.status != NO_CONTENT:
         length = len(reply.body)

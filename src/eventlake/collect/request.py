@@ -1,8 +1,11 @@
 """A request and its reply."""
 
 from dataclasses import dataclass, field
+from urllib.parse import unquote
 
-from eventlake.collect.refusal import Refusal
+import httptools
+
+from eventlake.collect.refusal import Refusal, not_http
 from eventlake.collect.source import Source
 
 Headers = dict[bytes, bytes]
@@ -23,6 +26,7 @@ USED_HEADERS = frozenset(
     )
 )
 """The headers that are stored, in lower case; others are counted and dropped."""
+_LIST_HEADERS = frozenset((b"connection", b"x-forwarded-for"))
 
 
 @dataclass(slots=True, eq=False)
@@ -46,6 +50,27 @@ class Request:
     """Its reservation in the `Budget`."""
     refusal: Refusal | None = None
     """The error to answer with once its body has been read."""
+
+    def add_header(self, name: bytes, value: bytes) -> None:
+        """Store a header under its name in lower case, unless it is one that is not used.
+
+        If repeated, the last value counts; those of a list are joined.
+        """
+        name = name.lower()
+        if name in USED_HEADERS:
+            if name in _LIST_HEADERS and name in self.headers:
+                value = self.headers[name] + b", " + value
+            self.headers[name] = value
+
+    def set_url(self, url: bytes) -> None:
+        """Set `path`, with escapes decoded, and `query`; an invalid URL raises a 400 `Refusal`."""
+        try:
+            parsed = httptools.parse_url(url)
+        except httptools.HttpParserInvalidURLError:
+            raise not_http() from None
+        path = (parsed.path or b"").decode("latin-1")
+        self.path = unquote(path) if "%" in path else path
+        self.query = parsed.query or b""
 
 
 @dataclass

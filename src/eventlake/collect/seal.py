@@ -15,7 +15,7 @@ MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.2, 15.0
 
 
 class Sealer:
-    """A thread that moves segments into the lake's store, oldest first, and retries for ever."""
+    """A thread that moves segments into the lake's store as queued, and retries for ever."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Sealer:
 
     @property
     def oldest_event_time(self) -> float | None:
-        """Unix seconds of the oldest queued event; None when the queue is empty."""
+        """Unix seconds of the oldest event in any queued segment, not only the first; else None."""
         return min((segment.start_time for segment in tuple(self._queue)), default=None)
 
     @property
@@ -52,7 +52,10 @@ class Sealer:
         return not self._thread.is_alive()
 
     def close(self, seconds: float) -> bool:
-        """Wait up to `seconds` for the queue to empty, stop, and return whether it is empty."""
+        """Wait up to `seconds` for the queue to empty, and return whether it is empty.
+
+        Tells the thread to stop, which may take longer than this call: see `has_stopped`.
+        """
         with self._changed:
             self._changed.wait_for(lambda: not self._queue, seconds)
             self._stopping = True
@@ -61,6 +64,11 @@ class Sealer:
         return not self._queue
 
     def _run(self) -> None:
+        """Move the first segment of the queue to the store, one after the other, until stopped.
+
+        A failure is reported and tried again after a pause that doubles, up to `MAX_RETRY_SECONDS`;
+        the segments behind it wait.
+        """
         retry_seconds = MIN_RETRY_SECONDS
         while (segment := self._wait_for_segment()) is not None:
             try:
@@ -77,19 +85,27 @@ class Sealer:
                     self._changed.notify_all()
 
     def _wait_for_segment(self) -> Segment | None:
-        """Return the oldest segment, which stays in the queue; None when stopping."""
+        """Return the first segment, which stays in the queue, once there is one.
+
+        None when stopping, also if there are segments.
+        """
         with self._changed:
             while not self._queue and not self._stopping:
                 self._changed.wait()
             return None if self._stopping else self._queue[0]
 
     def _pause(self, seconds: float) -> None:
+        """Wait so many seconds, or until the sealer is stopped."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopping, seconds)
 
 
 def seal_segment(segment: Segment, store: Store, path: str) -> None:
-    """Write a segment as gzip to `path`, unless it is there already, and delete the segment."""
+    """Write a segment as gzip to `path`, unless it is there already, and delete the segment.
+
+    The file is durable before the segment is deleted. Raises the store's errors or OSError; the
+    segment is then still there.
+    """
     if store.exists(path):
         # An earlier attempt may have stopped before the file was durable.
         store.fsync_with_parents(path)
@@ -101,6 +117,7 @@ def seal_segment(segment: Segment, store: Store, path: str) -> None:
 
 
 def _compress(segment: Segment) -> Iterator[bytes]:
+    """Yield the acknowledged bytes of a segment as gzip; the file may have more behind them."""
     compressor = isal_zlib.compressobj(level=2, wbits=GZIP_WBITS)
     remaining = segment.size
     with segment.path.open("rb") as file:

@@ -45,12 +45,16 @@ def serve(
     `InvalidSettings` for a spool, a key or an address that cannot be used.
     """
     for source in sources:
-        _check_spool(source.spool_root(settings))
+        _create_spool_folder(source.spool_root(settings))
     listener = _open_listener(settings.host, settings.port)
     uvloop.run(_serve(settings, sources, listener, on_ready))
 
 
-def _check_spool(root: Path) -> None:
+def _create_spool_folder(root: Path) -> None:
+    """Create the spool's folder, if it is missing; raises `InvalidSettings` if it cannot be one.
+
+    PermissionError is not translated.
+    """
     try:
         make_durable_folder(root)
     except PermissionError:
@@ -62,6 +66,10 @@ def _check_spool(root: Path) -> None:
 
 
 def _open_listener(host: str, port: int) -> socket.socket:
+    """Return a listening socket; port 0 is any free one.
+
+    Raises `InvalidSettings` for an empty address and for one that cannot be listened on.
+    """
     if not host:  # the system would listen on every address
         raise InvalidSettings("--host is empty: name an address, such as 127.0.0.1 or 0.0.0.0")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -79,6 +87,10 @@ async def _serve(
     listener: socket.socket,
     on_ready: Callable[[Endpoint], None],
 ) -> None:
+    """Serve on the listener until SIGTERM or SIGINT; call `on_ready` once when listening.
+
+    Then stops listening, waits for pending replies, and closes the sources.
+    """
     collector = Collector(settings, sources)
     pool, stop = Pool(settings.limits, max_connections(), settings.clock), asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -90,7 +102,7 @@ async def _serve(
         lambda: Connection(collector.app, pool), sock=listener, backlog=LISTEN_BACKLOG
     )
     gc.freeze()  # objects of the start-up live for ever: do not scan them while clients wait
-    on_ready(Endpoint(url=_listener_url(listener), write_keys=collector.get_write_keys()))
+    on_ready(Endpoint(url=_get_listener_url(listener), write_keys=collector.get_write_keys()))
     await stop.wait()
     server.close()
     await pool.drain(settings.limits.drain_seconds)
@@ -99,7 +111,8 @@ async def _serve(
     await collector.close()
 
 
-def _listener_url(listener: socket.socket) -> str:
+def _get_listener_url(listener: socket.socket) -> str:
+    """Return the URL of a listening socket, with the port that it got."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -122,7 +135,7 @@ class Collector:
         )
 
     def get_write_keys(self) -> dict[str, str]:
-        """Return the first write key of each source."""
+        """Return the first write key of each source, by the source's name."""
         return {one.source.name: one.access.write_keys[0] for one in self._sources}
 
     async def watch_files(self) -> None:
@@ -132,7 +145,10 @@ class Collector:
             await asyncio.to_thread(self.reload_files)  # a suppression file may be long
 
     def reload_files(self) -> None:
-        """Load the files that have changed; for an invalid one, warn and keep the old content."""
+        """Load the files that have changed, and replace the app's keys if those have.
+
+        For an invalid file, or a key of another source, prints a warning and keeps the old content.
+        """
         for source in self._sources:
             before = source.access
             try:
@@ -144,7 +160,11 @@ class Collector:
                 sys.stderr.write(f"warning: {problem}\n")
 
     async def close(self) -> None:
-        """Seal all segments; those that the store did not accept in time stay in the spool."""
+        """Stop all sources and move their segments into the archive.
+
+        Those that the store does not accept within `drain_seconds` stay in the spool, with a
+        warning.
+        """
         clock = self._settings.clock
         await asyncio.gather(*(source.close_writers() for source in self._sources))
         # The sealers work at the same time, so they share the time that there is.
@@ -153,4 +173,5 @@ class Collector:
             source.close(max(0.0, until - clock.monotonic()))
 
     def _make_keys(self) -> SourceKeys:
+        """Return the keys of all sources; raises `InvalidSettings` if two sources share one."""
         return SourceKeys(key for source in self._sources for key in source.list_keys())

@@ -37,12 +37,15 @@ class ServedSource:
 
     @property
     def archive(self) -> str:
+        """The path of its archive in the lake."""
         return archive_path(self.settings.folder)
 
     def spool_root(self, collector: CollectorSettings) -> Path:
+        """Return the source's folder in the configured spool, else `.spool` in its archive."""
         if collector.spool:
             return collector.spool / self.settings.folder
         return Path(collector.store.root) / self.archive / ".spool"
 
     def source_file(self, collector: CollectorSettings) -> Path:
+        """Return the path of the file with its write key, which is in the spool's folder."""
         return self.spool_root(collector) / SOURCE_FILE

@@ -11,7 +11,10 @@ class LineLog(Protocol):
     """Stores lines."""
 
     async def append(self, day: int, lines: list[bytes]) -> None:
-        """Return when the lines are on disk; raises a `Refusal` if they cannot be stored."""
+        """Return when the lines are on disk; raises a `Refusal` if they cannot be stored.
+
+        `day` is the archive's day folder, as `Arrival.day`.
+        """
 
 
 @dataclass(eq=False)

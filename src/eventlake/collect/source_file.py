@@ -30,14 +30,15 @@ class SourceAccess:
 def load_access(path: Path, write_keys: tuple[str, ...] = ()) -> SourceAccess:
     """Return the given keys, else the key of the source file at `path`.
 
-    Without a key and without a file, creates the file with a new key. Raises `InvalidSettings`
-    for a file that cannot be parsed or whose key cannot be used.
+    A file that exists also says whether the source is enabled. Without a key and without a file,
+    creates the file with a new key. Raises `InvalidSettings` for a file that cannot be parsed or
+    whose key cannot be used, and OSError for one that cannot be read.
     """
     if not path.exists():
         if write_keys:
             return SourceAccess(write_keys)
-        _create_file(path, SourceFile(secrets.token_urlsafe(24)))
-    file = _read_file(path)
+        _create_source_file(path, SourceFile(secrets.token_urlsafe(24)))
+    file = _parse_source_file(path)
     if write_keys:
         return SourceAccess(write_keys, file.enabled)
     if not file.write_key:
@@ -46,7 +47,11 @@ def load_access(path: Path, write_keys: tuple[str, ...] = ()) -> SourceAccess:
     return SourceAccess((file.write_key,), file.enabled)
 
 
-def _read_file(path: Path) -> SourceFile:
+def _parse_source_file(path: Path) -> SourceFile:
+    """Read the JSON file; raises `InvalidSettings` if it is not valid, OSError if it is unreadable.
+
+    Unknown fields are ignored, and missing ones have their defaults.
+    """
     try:
         return msgspec.json.decode(path.read_bytes(), type=SourceFile)
     except msgspec.MsgspecError as problem:
@@ -55,8 +60,11 @@ def _read_file(path: Path) -> SourceFile:
         ) from None
 
 
-def _create_file(path: Path, content: SourceFile) -> None:
-    """Create the file atomically; one that another collector created meanwhile stays."""
+def _create_source_file(path: Path, content: SourceFile) -> None:
+    """Create the file atomically; one that another collector created meanwhile stays.
+
+    It is durable, and only its owner can read it.
+    """
     new = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
@@ -76,7 +84,10 @@ class WatchedFile:
     last_state: tuple[int, int] = (0, 0)
 
     def has_changed(self) -> bool:
-        """Return whether the file has changed since the last call; False if it is missing."""
+        """Return whether the file has changed since the last call; False if it is missing.
+
+        The first call returns True if the file is there.
+        """
         try:
             stat = self.path.stat()
         except OSError:

@@ -28,9 +28,11 @@ class TroubleLog:
     _silent_until: float = 0.0
 
     def record_fsync(self, seconds: float) -> None:
+        """Add an fsync that took so many seconds to the source's histogram."""
         self.counts.record_fsync(seconds)
 
     def report_failure(self, message: str) -> None:
+        """Count a failure; print it to stderr unless one was printed in the last five seconds."""
         self.counts.troubles += 1
         if self.clock.monotonic() >= self._silent_until:
             self._silent_until = self.clock.monotonic() + WARNING_INTERVAL_SECONDS
@@ -77,14 +79,15 @@ class SourceRuntime:
         self.load_changed_files()
 
     def list_keys(self) -> list[WriteKey]:
-        """Return the source's write keys, as the app looks them up."""
+        """Return the source's write keys, as the app looks them up, also if it is disabled."""
         enabled = self.access.enabled
         return [WriteKey(key, self.source, enabled) for key in self.access.write_keys]
 
     def load_changed_files(self) -> None:
-        """Load the suppression files and the source file into `access`, if they have changed.
+        """Load files that have changed: user ids into `source.suppressed`, keys into `access`.
 
-        Raises `InvalidSettings` or OSError for one that cannot be used.
+        Raises `InvalidSettings` or OSError for one that cannot be used; it counts as unchanged from
+        then on.
         """
         if any(file.has_changed() for file in self._suppress_files):
             users = map(read_suppressed_users, self._served.suppress)
@@ -98,7 +101,11 @@ class SourceRuntime:
             await writer.close()
 
     def close(self, seconds: float) -> None:
-        """Wait up to `seconds` for the store to accept all segments, and stop."""
+        """Wait up to `seconds` for the store to accept all segments, and stop.
+
+        Prints a warning if some stay in the spool. Unlocks the spool, if no segment is in use any
+        more.
+        """
         if not self._sealer.close(seconds):
             sys.stderr.write(
                 f"warning: some events of {self.source.name} are still in the spool; the next "
@@ -108,6 +115,10 @@ class SourceRuntime:
             self._directory.close()
 
     def get_gauges(self) -> dict[str, float]:
+        """Return lag in seconds, spool bytes and sealed files, by the names of `metrics.GAUGES`.
+
+        Lag and bytes include the open segments; the lag is 0 if no event waits.
+        """
         times = [self._sealer.oldest_event_time, *(s.start_time for s in self._spools.values())]
         oldest = min((moment for moment in times if moment is not None), default=None)
         age = 0.0 if oldest is None else self._clock.time_ns() / 1e9 - oldest
@@ -118,7 +129,10 @@ class SourceRuntime:
         }
 
     def _archive_path(self, segment: Segment) -> str:
-        """Return a segment's path in the lake; loads ignore files that begin with `_`."""
+        """Return a segment's path in the lake: `<archive>/<day>/<name>.gz` for events.
+
+        Rejected lines get a hidden folder and a name with `_` first, which loads ignore.
+        """
         archive = self._served.archive
         if segment.path.parent.name == EVENTS:
             return f"{archive}/{segment.day}/{segment.name}.gz"

@@ -28,7 +28,7 @@ class Segment:
 
     @property
     def day(self) -> str:
-        """The archive's day folder."""
+        """The archive's day folder: the start of the UTC day in Unix milliseconds."""
         return self.path.name.partition("-")[0]
 
     @property
@@ -38,7 +38,7 @@ class Segment:
 
     @property
     def start_time(self) -> float:
-        """Unix seconds of its first event."""
+        """Unix seconds when it was created, just before its first event was written."""
         return int(self.name.partition("-")[0]) / 1000
 
 
@@ -64,7 +64,7 @@ class Spool:
 
     @property
     def is_due(self) -> bool:
-        """Whether the open segment is old enough to be completed."""
+        """Whether the open segment has events and is older than `seal_seconds`."""
         start = self.start_time
         return start is not None and start + self.limits.seal_seconds <= self._clock.time_ns() / 1e9
 
@@ -95,7 +95,7 @@ class Spool:
         return seconds
 
     def rotate(self) -> None:
-        """Complete the open segment, if any; an empty one is deleted."""
+        """Complete the open segment, if any, and pass it to `on_complete`; delete an empty one."""
         if self._file is None:
             return
         file, segment = self._file, self._segment
@@ -108,6 +108,10 @@ class Spool:
             segment.path.unlink(missing_ok=True)
 
     def _open_segment(self, day: int) -> int:
+        """Create a segment, open it as the current one, and return its handle; raises OSError.
+
+        Its name survives a power cut.
+        """
         name = f"{day}-{self._clock.time_ns() // 10**6}-{secrets.token_hex(6)}{SEGMENT_SUFFIX}"
         path = self.folder / name
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
@@ -118,7 +122,10 @@ class Spool:
 
     @contextmanager
     def _truncate_on_error(self, file: int) -> Iterator[None]:
-        """Remove the bytes of a failed write, such as on a full disk."""
+        """Remove the bytes of a failed write, such as on a full disk, and raise the error again.
+
+        The segment stays open, unless it cannot be truncated.
+        """
         try:
             yield
         except OSError:
@@ -128,7 +135,10 @@ class Spool:
 
     @contextmanager
     def _rotate_on_error(self, file: int) -> Iterator[None]:
-        """Stop writing to a file after an error: a second fsync would prove nothing."""
+        """Complete the segment after an OSError, without unacknowledged bytes, and raise it again.
+
+        Nothing more is written to the file: a second fsync would prove nothing.
+        """
         try:
             yield
         except OSError:
@@ -139,12 +149,14 @@ class Spool:
 
 
 def _write_all(file: int, data: bytes) -> None:
+    """Write all bytes, in several calls if needed; raises OSError, with a part written."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(file, rest) :]
 
 
 def _sync_data(file: int) -> None:
+    """Fsync a file's data, with fdatasync where there is one."""
     getattr(os, "fdatasync", os.fsync)(file)  # not every system has fdatasync
 
 
@@ -186,7 +198,10 @@ class SpoolDirectory:
                 os.close(handle)
 
     def recover_segments(self, stream: str) -> list[Segment]:
-        """Return the segments in the folder, oldest first, truncated to complete lines."""
+        """Return the segments of a stream's folder, oldest first, truncated to complete lines.
+
+        Deletes those without a complete line.
+        """
         paths = sorted((self.folder / stream).glob(SEGMENT_GLOB))
         return [segment for segment in map(_recover_segment, paths) if segment]
 
@@ -200,7 +215,7 @@ class SpoolDirectory:
 
 @contextmanager
 def _lock_root(root: Path) -> Iterator[None]:
-    """Let one collector at a time change the folders below the root."""
+    """Let one collector at a time change the folders below the root; waits for the others."""
     handle = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -210,7 +225,7 @@ def _lock_root(root: Path) -> Iterator[None]:
 
 
 def _try_lock(path: Path) -> int | None:
-    """Return a handle that holds the lock; None if another process has it."""
+    """Return a handle that holds the lock until it is closed; None if another process has it."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -221,7 +236,10 @@ def _try_lock(path: Path) -> int | None:
 
 
 def _lock_abandoned_folders(root: Path, own: Path) -> Iterator[tuple[Path, int]]:
-    """Yield the folders of collectors that are not running, each with the handle of its lock."""
+    """Yield the folders of collectors that are not running, each with the handle of its lock.
+
+    The caller closes the handle, which unlocks the folder.
+    """
     for folder in sorted(root.glob("collector-*")):
         handle = None if folder == own else _try_lock(folder / LOCK_FILE)
         if handle is not None:
@@ -229,7 +247,10 @@ def _lock_abandoned_folders(root: Path, own: Path) -> Iterator[tuple[Path, int]]
 
 
 def _move_segments(source: Path, target: Path) -> None:
-    """Move all segments to the folder of the same stream, and delete the source if it is empty."""
+    """Move all segments to the target's folders of the same streams, each move durable.
+
+    Then deletes the source folder, unless it has other files.
+    """
     for segment in sorted(source.glob(f"*/{SEGMENT_GLOB}")):
         folder = target / segment.parent.name
         make_durable_folder(folder)

@@ -57,7 +57,9 @@ NO_SHARED_FIELDS = SharedFields()
 def stamp_event(event: Fields, head: EventHead, shared: SharedFields, arrival: Arrival) -> Fields:
     """Turn an event, in place, into what is archived, and return it.
 
-    Adds ids, times, the client's address and the batch's fields; removes the write key.
+    Sets its type from `head`, the times, `projectId`, and `messageId` if it has none. Adds the
+    client's address and the batch's fields where the event has no own; removes the write key. Sets
+    `head.sentAt` if only the batch has one.
     """
     event.pop("writeKey", None)
     event["type"] = head.type
@@ -76,7 +78,7 @@ def stamp_event(event: Fields, head: EventHead, shared: SharedFields, arrival: A
 
 
 def _add_defaults(event: Fields, name: str, defaults: Fields | None, value: Any) -> None:
-    """Set a field to its own value, completed with the default fields."""
+    """Set a field to `defaults`, overridden by the fields of `value`; nothing without defaults."""
     if defaults:
         event[name] = defaults | decode_object(value)
 
@@ -89,11 +91,14 @@ def decode_object(value: Any) -> Fields:
 
 
 def _set_times(event: Fields, head: EventHead, received: int) -> None:
-    """Set `timestamp`, corrected by the client's clock skew, and `originalTimestamp`."""
+    """Set `timestamp`, corrected by the client's clock skew, and `originalTimestamp`.
+
+    The correction needs `sentAt`; an event without a valid time gets the time of receipt.
+    """
     original = head.originalTimestamp if head.timestamp is None else head.timestamp
     if head.timestamp is not None:
         event["originalTimestamp"] = event["timestamp"]
-    happened, sent = _parse_time(original), _parse_time(head.sentAt)
+    happened, sent = _parse_if_string(original), _parse_if_string(head.sentAt)
     if happened is None:
         happened = received
     elif sent is not None:
@@ -102,7 +107,8 @@ def _set_times(event: Fields, head: EventHead, received: int) -> None:
     event["timestamp"] = format_timestamp(happened)
 
 
-def _parse_time(value: object) -> int | None:
+def _parse_if_string(value: object) -> int | None:
+    """Return a string's microseconds since 1970; None for other values, and if it is not a time."""
     return parse_timestamp(value) if isinstance(value, str) else None
 
 
@@ -120,7 +126,10 @@ def parse_timestamp(text: str) -> int | None:
 
 @lru_cache(64)
 def format_timestamp(micros: int) -> str:
-    """Return `2026-11-15T10:00:00.123Z`; times outside year 1 to 9999 are clamped."""
+    """Return `2026-11-15T10:00:00.123Z`, with six digits if `micros` is not in whole milliseconds.
+
+    Times outside year 1 to 9999 are clamped.
+    """
     try:
         time = _NAIVE_EPOCH + timedelta(microseconds=micros)
     except OverflowError:

@@ -25,8 +25,11 @@ class PendingAppend:
 class DiskListener(Protocol):
     """Is notified of fsyncs and of failures."""
 
-    def record_fsync(self, seconds: float) -> None: ...
-    def report_failure(self, message: str) -> None: ...
+    def record_fsync(self, seconds: float) -> None:
+        """Note that an fsync took so many seconds."""
+
+    def report_failure(self, message: str) -> None:
+        """Note a failure to write lines or to complete a segment; `message` says which."""
 
 
 class Writer:
@@ -45,7 +48,10 @@ class Writer:
         self._closing = False
 
     async def append(self, day: int, lines: list[bytes]) -> None:
-        """Return when the lines are on disk; raises a 503 `Refusal` if they cannot be stored."""
+        """Return when the lines are on disk; raises a 503 `Refusal` if they cannot be stored.
+
+        Also if the writer is closing, or too many bytes wait for the lake's store.
+        """
         if self._closing or self._get_backlog_bytes() > self._spool.limits.backlog_bytes:
             raise unavailable()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -54,13 +60,17 @@ class Writer:
         await done
 
     async def close(self) -> None:
-        """Write pending lines, complete the segment and stop."""
+        """Write pending lines, complete the segment and stop; later appends get a 503 `Refusal`."""
         self._closing = True
         self._wake.set()
         await self._task
         self._executor.shutdown()
 
     async def _run(self) -> None:
+        """Write pending lines, one fsync for each day, and complete old segments, until closed.
+
+        At the end, completes the open segment.
+        """
         while self._pending or not self._closing:
             if not self._pending:
                 await self._wait_for_work()
@@ -81,7 +91,10 @@ class Writer:
         self._wake.clear()
 
     async def _commit(self, day: int, group: Sequence[PendingAppend]) -> None:
-        """Append the lines of a group with one fsync, and resolve its futures."""
+        """Append the lines of a group with one fsync, and resolve its futures; never raises.
+
+        If it fails, reports that and gives each future a 503 `Refusal`.
+        """
         lines = [line for append in group for line in append.lines]
         loop = asyncio.get_running_loop()
         failed = False
@@ -101,6 +114,7 @@ class Writer:
                 append.done.set_result(None)
 
     async def _rotate(self) -> None:
+        """Complete the open segment, due or not; a failure is reported and never raised."""
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(self._executor, self._spool.rotate)

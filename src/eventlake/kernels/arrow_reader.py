@@ -52,10 +52,12 @@ _NEW_KEY = re.compile("unexpected field|changed from null")
 
 
 def read_leaves(lines: Sequence[bytes], kinds: PathKinds, strict: bool) -> dict[Path, pa.Array]:
-    """Read the array of every path with a value.
+    """Return the values of each path that has some, as an array with an element for each line.
 
-    Raises `KindsChanged` after a change of `kinds`, `NewKey` if strict, and `UnsupportedLine`,
-    `UnsupportedBlock` or `TooDeep` for lines that Arrow cannot read.
+    Adds the kinds of new paths to `kinds`. Raises `KindsChanged` if the lines must be read again
+    with the changed `kinds`; `NewKey` if strict, for a key that `kinds` does not have; and
+    `UnsupportedLine`, `UnsupportedBlock` or `TooDeep` for lines that Arrow cannot read with any
+    kinds.
     """
     if not lines:
         return {}
@@ -70,7 +72,7 @@ def read_leaves(lines: Sequence[bytes], kinds: PathKinds, strict: bool) -> dict[
             raise NewKey from problem
         _learn_from_error(str(problem), lines, block, kinds)
         raise KindsChanged from problem
-    leaves = dict(_leaves(table))
+    leaves = dict(_find_leaves(table))
     _learn_inferred(leaves, kinds)
     if not strict:
         _learn_empty(table.schema, (), kinds)
@@ -79,6 +81,11 @@ def read_leaves(lines: Sequence[bytes], kinds: PathKinds, strict: bool) -> dict[
 
 
 def _read_json(block: pa.Buffer, schema: pa.Schema, unexpected: str = "infer") -> pa.Table:
+    """Read a block of lines; raises `ArrowInvalid` for a value that is not of the schema's type.
+
+    `unexpected` is what to do with keys that the schema does not have: "infer", "ignore" or
+    "error".
+    """
     # `read_json` starts a thread for each block and waits for it, which is slow for small blocks.
     with pj.open_json(
         pa.BufferReader(block),
@@ -88,29 +95,37 @@ def _read_json(block: pa.Buffer, schema: pa.Schema, unexpected: str = "infer") -
         return reader.read_all()
 
 
-def _leaves(table: pa.Table) -> Iterator[tuple[Path, pa.Array]]:
-    """Yield every array that is not a struct and not all null, with its path."""
+def _find_leaves(table: pa.Table) -> Iterator[tuple[Path, pa.Array]]:
+    """Yield every array that is not a struct and not all null, with its path; raises `TooDeep`."""
     for name, column in zip(table.column_names, table.columns, strict=True):
         array = column.chunk(0) if column.num_chunks else column.combine_chunks()
-        yield from _leaves_below((name,), array)
+        yield from _find_leaves_below((name,), array)
 
 
-def _leaves_below(path: Path, array: pa.Array) -> Iterator[tuple[Path, pa.Array]]:
+def _find_leaves_below(path: Path, array: pa.Array) -> Iterator[tuple[Path, pa.Array]]:
+    """Yield the array with its path, or the arrays in it if it is a struct; none that is all null.
+
+    Raises `TooDeep` if there are more than `MAX_LEVELS` levels, those of arrays included.
+    """
     if len(path) >= MAX_LEVELS and pa.types.is_nested(array.type):
         raise TooDeep(f"over {MAX_LEVELS} levels")
     if isinstance(array, pa.StructArray):
         for child, below in zip(array.type, array.flatten(), strict=True):
-            yield from _leaves_below((*path, child.name), below)
+            yield from _find_leaves_below((*path, child.name), below)
     elif array.null_count < len(array):
         yield path, array
 
 
 def _learn_inferred(leaves: dict[Path, pa.Array], kinds: PathKinds) -> None:
-    """Learn the kinds that Arrow inferred; raises `KindsChanged` if a value is not exact."""
+    """Add the kinds of new paths to `kinds`, from the types that Arrow inferred.
+
+    Then raises `KindsChanged` if one of them is JSON or was inferred as a timestamp: those values
+    are not exact and must be read again.
+    """
     read_again = False
     for path, array in leaves.items():
         if path not in kinds.by_path:
-            kinds.learn(path, _inferred_kind(array.type))
+            kinds.learn(path, _choose_kind(array.type))
             read_again |= kinds.by_path[path] is ValueKind.JSON
             read_again |= pa.types.is_timestamp(array.type)
     if read_again:
@@ -118,7 +133,11 @@ def _learn_inferred(leaves: dict[Path, pa.Array], kinds: PathKinds) -> None:
 
 
 def _learn_empty(fields: Iterable[pa.Field], parent: Path, kinds: PathKinds) -> None:
-    """Record paths without a value, so that a strict read does not fail at them."""
+    """Record paths that had only null or objects without keys, in `kinds.empty_paths`.
+
+    A strict read then does not fail at them. Goes down from `fields`, whose path is `parent`; stops
+    at `MAX_PATHS` paths.
+    """
     for field in fields:
         path = (*parent, field.name)
         if pa.types.is_struct(field.type) and field.type.num_fields:
@@ -127,7 +146,11 @@ def _learn_empty(fields: Iterable[pa.Field], parent: Path, kinds: PathKinds) -> 
             kinds.empty_paths[path] = field.type if pa.types.is_struct(field.type) else pa.null()
 
 
-def _inferred_kind(inferred: pa.DataType) -> ValueKind:
+def _choose_kind(inferred: pa.DataType) -> ValueKind:
+    """Return the kind to read a path as: NUMBER for doubles, STRING for strings and timestamps.
+
+    INT and BOOL for their types, and JSON for all others, which Arrow may not hold exactly.
+    """
     if pa.types.is_floating(inferred):
         return ValueKind.NUMBER  # `_read_decimals` reads it exactly
     if pa.types.is_timestamp(inferred):
@@ -136,7 +159,10 @@ def _inferred_kind(inferred: pa.DataType) -> ValueKind:
 
 
 def _learn_large_numbers(leaves: dict[Path, pa.Array], kinds: PathKinds) -> None:
-    """Make JSON of paths with numbers beyond the exact decimal, where Arrow would overflow."""
+    """Set NUMBER paths with a value of `MAX_EXACT_NUMBER` or more to JSON; raise `KindsChanged`.
+
+    Does nothing if there are none. Reading such values as the exact decimal would overflow.
+    """
     large = [
         path
         for path, array in leaves.items()
@@ -149,7 +175,10 @@ def _learn_large_numbers(leaves: dict[Path, pa.Array], kinds: PathKinds) -> None
 
 
 def _read_decimals(block: pa.Buffer, kinds: PathKinds) -> dict[Path, pa.Array]:
-    """Read the NUMBER paths again, as exact decimals."""
+    """Read the NUMBER paths again, as exact decimals, and return their arrays.
+
+    If some have too many decimal places, makes them JSON in `kinds` and raises `KindsChanged`.
+    """
     schema = kinds.schema(ValueKind.NUMBER, number=EXACT_DECIMAL)
     if not len(schema):
         return {}
@@ -158,11 +187,14 @@ def _read_decimals(block: pa.Buffer, kinds: PathKinds) -> dict[Path, pa.Array]:
     except pa.ArrowInvalid as problem:
         _learn_fine_numbers(block, kinds)
         raise KindsChanged from problem
-    return dict(_leaves(exact))
+    return dict(_find_leaves(exact))
 
 
 def _learn_fine_numbers(block: pa.Buffer, kinds: PathKinds) -> None:
-    """Make JSON of the NUMBER paths that have more decimal places than the exact decimal."""
+    """Set NUMBER paths with more decimal places than the exact decimal to JSON, in `kinds`.
+
+    Reads the block once for each NUMBER path to find out.
+    """
     for path in [path for path, kind in kinds.by_path.items() if kind is ValueKind.NUMBER]:
         try:
             _read_json(block, nested_schema({path: EXACT_DECIMAL}), "ignore")
@@ -177,13 +209,14 @@ _KIND_CHANGE = re.compile(r"Column\((.*)\) changed from (\w+) to (\w+) in row (\
 def _learn_from_error(
     message: str, lines: Sequence[bytes], block: pa.Buffer, kinds: PathKinds
 ) -> None:
-    """Widen the kind of the path that Arrow's message names.
+    """Widen the kind of the paths that Arrow's message can mean: to JSON, or INT to NUMBER.
 
-    Raises `UnsupportedLine` if wider kinds do not help, `UnsupportedBlock` if no line is named.
+    Changes `kinds`. Raises `UnsupportedLine` if wider kinds do not help the line that the message
+    names, and `UnsupportedBlock` if it names none and is not about integers.
     """
     change, row = _KIND_CHANGE.search(message), _ROW.search(message)
     if change and "object" not in change.group(2, 3):
-        paths = _paths_named(change[1], lines[int(change[4])])
+        paths = _find_paths_named(change[1], lines[int(change[4])])
         if not paths or all(kinds.by_path.get(path) is ValueKind.JSON for path in paths):
             raise UnsupportedLine(int(change[4]))
         kinds.by_path.update(dict.fromkeys(paths, ValueKind.JSON))
@@ -196,10 +229,13 @@ def _learn_from_error(
 
 
 def _learn_fractions(lines: Sequence[bytes], block: pa.Buffer, kinds: PathKinds) -> None:
-    """Widen the INT paths that have other numbers: Arrow does not name them, but can infer them."""
+    """Widen the INT paths that have other numbers: Arrow does not name them, but can infer them.
+
+    Changes `kinds`; raises as `_learn_from_error` does.
+    """
     others = [kind for kind in ARROW_BY_KIND if kind is not ValueKind.INT]
     try:
-        leaves = dict(_leaves(_read_json(block, kinds.schema(*others))))
+        leaves = dict(_find_leaves(_read_json(block, kinds.schema(*others))))
     except pa.ArrowInvalid as problem:
         if "to int64" in str(problem):
             raise UnsupportedBlock from problem
@@ -207,11 +243,14 @@ def _learn_fractions(lines: Sequence[bytes], block: pa.Buffer, kinds: PathKinds)
         return
     for path, array in leaves.items():
         if kinds.by_path.get(path) is ValueKind.INT and array.type != pa.int64():
-            kinds.learn(path, _inferred_kind(array.type))
+            kinds.learn(path, _choose_kind(array.type))
 
 
-def _paths_named(name: str, line: bytes) -> list[Path]:
-    """Find the paths of a line that Arrow's name for a column can mean: keys joined by `/`."""
+def _find_paths_named(name: str, line: bytes) -> list[Path]:
+    """Find the paths of a line that Arrow's name for a column can mean: keys joined by `/`.
+
+    Keys may contain `/`, so there can be several. A name below an array means the array.
+    """
     return [
         path
         for path, value in flatten(decode(line.decode()))
@@ -221,7 +260,7 @@ def _paths_named(name: str, line: bytes) -> list[Path]:
 
 
 def narrow_decimals(numbers: pa.Array) -> pa.Array:
-    """Cast to the column type decimal(38,6) if no value loses a digit."""
+    """Cast to the column type decimal(38,6) if no value loses a digit, else keep the type."""
     try:
         return numbers.cast(COLUMN_DECIMAL)
     except pa.ArrowInvalid:

@@ -37,7 +37,11 @@ class CastResult(NamedTuple):
 
 
 def cast_column(kind: ValueKind, array: pa.Array, to: Type) -> CastResult:
-    """Cast a path's values to the type of their column; null where a value does not fit."""
+    """Cast a path's values to the type of their column; null where a value does not fit.
+
+    The mask of the result has the values that became null or lost something, such as the fraction
+    of 1.5 in a bigint column. Rounding to six decimal places is not a loss.
+    """
     arrow_cast = _ARROW_CASTS.get((kind, to))
     if arrow_cast:
         return CastResult(arrow_cast(array), None)
@@ -49,7 +53,10 @@ def cast_column(kind: ValueKind, array: pa.Array, to: Type) -> CastResult:
 
 
 def json_text(kind: ValueKind, array: pa.Array) -> pa.StringArray:
-    """Return a path's values as JSON text; null stays null."""
+    """Return a path's values as JSON text, one for each row; null stays null.
+
+    Not for the kinds TIME and STRINGS.
+    """
     if kind is ValueKind.JSON:
         return array
     if kind is ValueKind.STRING:
@@ -58,32 +65,37 @@ def json_text(kind: ValueKind, array: pa.Array) -> pa.StringArray:
 
 
 def _rescue_new_nulls(before: pa.Array, after: pa.Array) -> CastResult:
-    """Mark the values that became null in a cast as to be rescued."""
+    """Return the cast values, `after`, with a mask of those that the cast made null."""
     if after.null_count == before.null_count:
         return CastResult(after, None)
     return CastResult(after, pc.and_(before.is_valid(), after.is_null()))
 
 
 def _format_decimals(numbers: pa.Array) -> pa.StringArray:
-    """Format decimals without trailing zeros or exponent."""
+    """Format decimals as text without trailing zeros or exponent; null stays null."""
     if numbers.type == EXACT_DECIMAL:  # Arrow formats small ones with an exponent
         return _map_distinct(numbers, lambda number: types.plain(str(number)), pa.string())
     return pc.utf8_rtrim(pc.utf8_rtrim(numbers.cast(pa.string()), "0"), ".")
 
 
 def _round_decimals(numbers: pa.Array) -> pa.Array:
+    """Round to the column type decimal(38,6), half away from zero; null for what it cannot hold."""
     if numbers.type == COLUMN_DECIMAL:
         return numbers
     return _map_distinct(numbers, types.round_decimal, COLUMN_DECIMAL)
 
 
 def _map_distinct(array: pa.Array, rule: Callable[[Any], Any], to: pa.DataType) -> pa.Array:
-    """Apply a rule once to every distinct value."""
+    """Return an array of type `to` with the rule applied to each value; null stays null.
+
+    The rule is called once for each distinct value.
+    """
     distinct = array.dictionary_encode()
     return pa.array(map(rule, distinct.dictionary.to_pylist()), to).take(distinct.indices)
 
 
 def _keep(array: pa.Array) -> pa.Array:
+    """Return the array as it is, for kinds that are in their column's type already."""
     return array
 
 
@@ -101,6 +113,7 @@ _ARROW_CASTS = {
 
 
 def _cast_distinct(texts: pa.StringArray, to: Type) -> CastResult:
+    """Cast JSON texts by the rules of `cast_text`, each distinct text once; null stays null."""
     distinct = texts.dictionary_encode()
     casts = [cast_text(text, to) for text in distinct.dictionary.to_pylist()]
     values = _make_array([cast.value for cast in casts], to).take(distinct.indices)
@@ -111,20 +124,24 @@ def _cast_distinct(texts: pa.StringArray, to: Type) -> CastResult:
 
 
 def _make_array(values: list[types.Scalar], to: Type) -> pa.Array:
+    """Make an array of a column's type; timestamps are given in microseconds since 1970."""
     if to is Type.TIMESTAMP:
         return pa.array(values, pa.int64()).cast(MICROS)
     return pa.array(values, ARROW_BY_TYPE[to])
 
 
 def cast_text(text: str, to: Type) -> Cast:
-    """Cast one value, given as JSON text, to a column's type."""
+    """Cast one value, given as JSON text, to a column's type; an array only fits STRING."""
     if text.startswith("["):
         return Cast(text, False) if to is Type.STRING else types.MISFIT
     return types.cast(decode(text), to)
 
 
 def observe_column(kind: ValueKind, array: pa.Array) -> Type:
-    """Return the type that fits all values of a path, of which there is at least one."""
+    """Return the type that fits all values of a path, of which there is at least one.
+
+    Strings are TIMESTAMP if all are timestamps. Not for the kinds TIME and STRINGS.
+    """
     if kind is ValueKind.JSON:
         return _observe_texts(array)
     if kind is ValueKind.STRING:
@@ -140,11 +157,12 @@ _TYPE_BY_KIND = {
 
 
 def observe_text(text: str) -> Type:
-    """Return the type that fits one value, given as JSON text."""
+    """Return the type that fits one value, given as JSON text; STRING for an array."""
     return Type.STRING if text.startswith("[") else types.observe(decode(text))
 
 
 def _observe_texts(texts: pa.StringArray) -> Type:
+    """Return the type that fits all JSON texts, STRING if there are none; null is ignored."""
     joined: Type | None = None
     for text in pc.unique(texts.drop_null()).to_pylist():
         observed = observe_text(text)

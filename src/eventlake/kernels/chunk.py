@@ -84,10 +84,14 @@ class TableReader:
         self.kinds = PathKinds(keeps_number_text=self._keeps_number_text)
 
     def leaf(self, path: Path) -> Leaf:
-        """Return a path with the column that its values are for."""
+        """Return a path with the column that its values are for, which several paths may share."""
         return self.standard_sources.get(path) or leaf(self.call, path, self.naming)
 
     def _keeps_number_text(self, path: Path) -> bool:
+        """Whether numbers at a path may be rescued, so that they must keep the text that was sent.
+
+        True if the path's column is reserved, or exists with a type other than decimal and string.
+        """
         column = self.leaf(path).column
         existing = self.existing.get(column, Type.DECIMAL)
         return column in self.reserved or existing not in _NUMBER_COLUMNS
@@ -102,6 +106,7 @@ class PathValues(NamedTuple):
 
     @property
     def stored(self) -> StoredValues:
+        """The same values in the form that `chunk_format` stores."""
         return StoredValues(self.leaf.column, self.leaf.dotted, self.kind, self.array)
 
     def without(self, rows: pa.BooleanArray) -> "PathValues":
@@ -121,7 +126,10 @@ class ColumnObservation(NamedTuple):
 def merge_observations(
     more: Iterable[ColumnObservation], by_column: dict[str, ColumnObservation]
 ) -> None:
-    """Merge observations into `by_column`, in place; their order does not matter."""
+    """Merge observations into `by_column`, in place; their order does not matter.
+
+    A column that is there already gets the joined type and the better rank.
+    """
     for new in more:
         earlier = by_column.setdefault(new.column, new)
         if earlier is not new:
@@ -144,13 +152,14 @@ class RescuedValues:
         self.by_row: defaultdict[int, list[tuple[str, ...]]] = defaultdict(list)
 
     def add(self, values: StoredValues, rows: pa.BooleanArray) -> None:
-        """Add the values in the rows where the mask is true."""
+        """Add the values in the rows where the mask is true, as JSON text; nulls are not added."""
         at = pc.indices_nonzero(pc.and_(rows.fill_null(False), values.array.is_valid()))
         texts = json_text(values.kind, values.array.take(at))
         for row, text in zip(at.to_pylist(), texts.to_pylist(), strict=True):
             self.by_row[row].append((values.dotted, text))
 
     def add_sparse(self, path: Leaf, values: Iterable[tuple[int, str]]) -> None:
+        """Add values of one path, given as (row, JSON text)."""
         for row, text in values:
             self.by_row[row].append((path.dotted, text))
 
@@ -162,6 +171,7 @@ class OverflowValues:
         self._candidates: defaultdict[tuple[int, str], list[tuple[Leaf, str]]] = defaultdict(list)
 
     def add(self, target: Leaf, values: Iterable[tuple[int, str]]) -> None:
+        """Add values of one path, as (row, JSON text); other paths may have the same column."""
         for row, text in values:
             self._candidates[row, target.column].append((target, text))
 
@@ -181,7 +191,10 @@ class OverflowValues:
         return rows
 
     def observe(self) -> list[ColumnObservation]:
-        """Observe the type of each column; call after `resolve_conflicts`."""
+        """Return the joined type of each column's values, and the best rank of their paths.
+
+        Call after `resolve_conflicts`, which leaves one value for each row and column.
+        """
         by_column: dict[str, ColumnObservation] = {}
         for (_, column), candidates in self._candidates.items():
             path, text = candidates[0]
@@ -193,7 +206,9 @@ class OverflowValues:
 def build_chunk(lines: Sequence[bytes], received: np.ndarray, reader: TableReader) -> Chunk:
     """Build the chunk of a table's lines, a row for each line in the same order.
 
-    `received` has each line's time of receipt in microseconds. Raises `TooDeep`, `BlockTooLarge`.
+    `received` has each line's time of receipt in microseconds. Adds what it learns to `reader`.
+    Raises `TooDeep` for a line that nests too deep, and `BlockTooLarge` if there are too many
+    lines.
     """
     parsed = _parse_keeping_number_text(lines, reader)
     rescues, overflow = RescuedValues(), OverflowValues()
@@ -213,7 +228,7 @@ def build_chunk(lines: Sequence[bytes], received: np.ndarray, reader: TableReade
 
 
 def _received_values(received: np.ndarray, reader: TableReader) -> PathValues:
-    """Make the first column of a chunk, whose values routing has parsed already."""
+    """Make the values of `received_at`, a chunk's first column, from microseconds since 1970."""
     source = next(one for one in reader.standard_sources.values() if one.column == RECEIVED_AT)
     return PathValues(source, ValueKind.TIME, pa.array(received).view(MICROS))
 
@@ -221,7 +236,8 @@ def _received_values(received: np.ndarray, reader: TableReader) -> PathValues:
 def _parse_keeping_number_text(lines: Sequence[bytes], reader: TableReader) -> ParsedBlock:
     """Parse lines, again if paths of numbers share a column or may not get one.
 
-    Their values may be rescued, so their kind becomes JSON, which keeps the text of each number.
+    Their values may be rescued, so their kind in `reader.kinds` becomes JSON, which keeps the text
+    of each number. Raises as `parse_lines` does.
     """
     while True:
         parsed = parse_lines(lines, reader.kinds)
@@ -242,14 +258,14 @@ def _parse_keeping_number_text(lines: Sequence[bytes], reader: TableReader) -> P
 
 
 def _dense_values(parsed: ParsedBlock, reader: TableReader) -> Iterable[PathValues]:
-    """Yield the dense columns with their rows in the order of the lines."""
+    """Yield the dense columns with their rows in the order of the lines; null in slow lines."""
     rows = _rows_of_lines(parsed)
     for path, (kind, array) in parsed.dense.items():
         yield PathValues(reader.leaf(path), kind, array if rows is None else array.take(rows))
 
 
 def _rows_of_lines(parsed: ParsedBlock) -> pa.Array | None:
-    """Return the dense row of each line, null for slow lines; None if all are in order."""
+    """Return the dense row of each line, null for slow lines; None if each line is its own row."""
     fast = next((len(array) for _, array in parsed.dense.values()), 0)
     if fast == parsed.rows:
         return None
@@ -261,7 +277,12 @@ def _rows_of_lines(parsed: ParsedBlock) -> pa.Array | None:
 def _sparse_values(
     parsed: ParsedBlock, reader: TableReader, rescues: RescuedValues, overflow: OverflowValues
 ) -> Iterable[PathValues]:
-    """Yield the sparse values as columns; some go to `rescues` or `overflow` instead."""
+    """Yield the sparse values as columns of JSON text; some go to `rescues` or `overflow` instead.
+
+    To `rescues` go values of a new column that the table has no room for. To `overflow` go all
+    others if there are too many paths, except those of reserved columns and of columns that dense
+    values fill too.
+    """
     dense_columns = {reader.leaf(path).column for path in parsed.dense}
     too_many = len(parsed.sparse) > reader.max_sparse_columns
     for path, values in parsed.sparse.items():
@@ -280,7 +301,11 @@ def _sparse_values(
 def _resolve_conflicts(
     paths: list[PathValues], received: np.ndarray, reader: TableReader, rescues: RescuedValues
 ) -> Iterable[PathValues]:
-    """Resolve competing paths per column; rescue the losers."""
+    """Resolve competing paths per column; yield them with null where they lost; rescue the losers.
+
+    A reserved column is left to its own source, and values of other paths that equal what it holds
+    are dropped. Paths of `received_at` are not yielded: `_received_values` makes it.
+    """
     columns: defaultdict[str, list[PathValues]] = defaultdict(list)
     for path in paths:
         columns[path.leaf.column].append(path)
@@ -301,7 +326,10 @@ def _resolve_conflicts(
 def _reserved_values(
     column: str, own: list[PathValues], received: np.ndarray, reader: TableReader
 ) -> pa.Array:
-    """Return what a reserved column holds in each row."""
+    """Return what a reserved column holds in each row; `own` are its source's values.
+
+    Null for `_rescued_data`, and for a standard column without values.
+    """
     if column in reader.date_partition.columns:
         return _partition_values(column, received, reader.date_partition)
     if column == RESCUED or not own:
@@ -312,6 +340,7 @@ def _reserved_values(
 
 
 def _partition_values(column: str, received: np.ndarray, by: DatePartition) -> pa.Array:
+    """Return the partition column's text for each time of receipt, given in microseconds."""
     starts, rows = np.unique(received // by.span, return_inverse=True)
     names = [by.values(int(start) * by.span)[column] for start in starts]
     return pa.array(names, pa.string()).take(pa.array(rows))
@@ -320,7 +349,10 @@ def _partition_values(column: str, received: np.ndarray, by: DatePartition) -> p
 def _rescue_unequal(
     paths: list[PathValues], held: pa.Array, reader: TableReader, rescues: RescuedValues
 ) -> None:
-    """Rescue the values that differ from what their reserved column holds."""
+    """Add to `rescues` the values that differ from what their reserved column holds.
+
+    A value that is equal only after a cast that loses something differs.
+    """
     for path in paths:
         to = reader.standard_types.get(path.leaf.column, Type.STRING)
         cast = cast_column(path.kind, path.array, to)
@@ -330,7 +362,10 @@ def _rescue_unequal(
 
 
 def _resolve_by_rank(paths: list[PathValues], rescues: RescuedValues) -> Iterable[PathValues]:
-    """In each row leave the column to the path of best rank that has a value; rescue the others."""
+    """In each row leave the column to the path of best rank that has a value; rescue the others.
+
+    Yields all paths, best rank first, with null where another path has the column.
+    """
     paths.sort(key=lambda path: (path.leaf.rank, path.leaf.path))
     filled = paths[0].array.is_valid()
     yield paths[0]
@@ -341,7 +376,10 @@ def _resolve_by_rank(paths: list[PathValues], rescues: RescuedValues) -> Iterabl
 
 
 def _observe_new_columns(paths: list[PathValues], reader: TableReader) -> list[ColumnObservation]:
-    """Observe the types of new columns, except paths that an earlier chunk reported as strings."""
+    """Observe the types of new columns, except paths that an earlier chunk reported as strings.
+
+    Several paths of a column give several observations. Adds to `reader.string_paths`.
+    """
     new = [
         path
         for path in paths

@@ -48,7 +48,10 @@ class ChunkValues(NamedTuple):
 def make_batch(
     paths: Sequence[StoredValues], rescued: EntriesByRow, overflow: EntriesByRow, rows: int
 ) -> pa.RecordBatch:
-    """Make the batch of a chunk; the first path is the time of receipt."""
+    """Make the batch of a chunk; the first path is the time of receipt.
+
+    Rescued and overflow values get a column only if there are any.
+    """
     columns = [[path.column, path.dotted, path.kind] for path in paths]
     arrays = [path.array for path in paths]
     for kind, by_row in ((RESCUE, rescued), (OVERFLOW, overflow)):
@@ -61,33 +64,36 @@ def make_batch(
 
 
 def read_batch(batch: pa.RecordBatch) -> ChunkValues:
-    """Return what `make_batch` was given."""
+    """Return what `make_batch` was given, with each rescued and overflow value as (row, entry).
+
+    These two can be iterated only once.
+    """
     values = ChunkValues([], (), ())
     columns = msgspec.json.decode(batch.schema.metadata[b"columns"])
     for (column, dotted, kind), array in zip(columns, batch.columns, strict=True):
         if kind == RESCUE:
-            values = values._replace(rescued=_entries(array))
+            values = values._replace(rescued=_decode_entries(array))
         elif kind == OVERFLOW:
-            values = values._replace(overflow=_entries(array))
+            values = values._replace(overflow=_decode_entries(array))
         else:
             values.paths.append(StoredValues(column, dotted, _KINDS[kind], array))
     return values
 
 
-def _entries(texts: pa.StringArray) -> Iterator[tuple[int, list[str]]]:
-    """Decode a column of JSON lists; yield each entry with its row."""
+def _decode_entries(texts: pa.StringArray) -> Iterator[tuple[int, list[str]]]:
+    """Decode a column of JSON lists; yield each entry with its row. Rows with null have none."""
     for row in pc.indices_nonzero(texts.is_valid()).to_pylist():
         for entry in json.loads(texts[row].as_py()):
             yield row, entry
 
 
 def received_times(batch: pa.RecordBatch) -> np.ndarray:
-    """Return when each row of a chunk was received, in microseconds."""
+    """Return when each row of a chunk was received, in microseconds since 1970."""
     return as_micros(batch.column(0))
 
 
 def encode_batch(batch: pa.RecordBatch, out: pa.NativeFile, compression: str | None) -> None:
-    """Append a batch to a file as an Arrow stream of its own."""
+    """Append a batch to an open file as an Arrow stream of its own; without compression if None."""
     options = pa.ipc.IpcWriteOptions(compression=compression)
     with pa.ipc.new_stream(out, batch.schema, options=options) as stream:
         stream.write_batch(batch)

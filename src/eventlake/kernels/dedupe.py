@@ -32,12 +32,12 @@ class Ids(NamedTuple):
     received: Ints
 
     def at(self, rows: Ints | Bools | slice) -> "Ids":
-        """Return the ids in these rows."""
+        """Return the ids in these rows: row numbers, a mask, or a slice."""
         return Ids(self.high[rows], self.low[rows], self.received[rows])
 
 
 def hash_ids(ids: Iterable[str]) -> tuple[Ints, Ints]:
-    """Hash message ids; return the high and the low 64 bits of each hash."""
+    """Hash message ids; return the high and the low 64 bits of each hash, in the ids' order."""
     digests = b"".join([blake2b(id_.encode(), digest_size=16).digest() for id_ in ids])
     halves = np.frombuffer(digests, np.dtype("<i8")).reshape(-1, 2)
     return halves[:, 0], halves[:, 1]
@@ -46,8 +46,9 @@ def hash_ids(ids: Iterable[str]) -> tuple[Ints, Ints]:
 def find_duplicates(run: Ids, places: Ints, earlier_runs: Iterable[Ids], window: int) -> Bools:
     """Return for each event of a run whether it is a duplicate.
 
-    It is one if an event with its id was kept within `window` microseconds of it. `places` orders
-    events of the same time of receipt; `earlier_runs` have the ids that were kept, sorted by hash.
+    It is one if an earlier run kept its id within `window` microseconds before or after it, or if
+    this run keeps one that was received at most that long before it. `places` orders events of the
+    same time of receipt; `earlier_runs` have the ids that were kept, sorted by hash.
     """
     order = np.lexsort((places, run.received, run.low, run.high))
     ranked = run.at(order)
@@ -62,7 +63,10 @@ def find_duplicates(run: Ids, places: Ints, earlier_runs: Iterable[Ids], window:
 
 
 def match_earlier(ranked: Ids, earlier: Ids, window: int) -> Bools:
-    """Return which ids are in `earlier`, which is sorted by hash, within `window` of their time."""
+    """Return which ids `earlier`, sorted by hash, has within `window` microseconds of their time.
+
+    Before or after it; a window of 0 asks for the same time. `ranked` may be in any order.
+    """
     first = np.searchsorted(earlier.high, ranked.high, "left")
     sizes = np.searchsorted(earlier.high, ranked.high, "right") - first
     # Pairs of rows whose high halves are equal.
@@ -77,7 +81,10 @@ def match_earlier(ranked: Ids, earlier: Ids, window: int) -> Bools:
 
 
 def _find_repeats(ranked: Ids, window: int) -> Bools:
-    """Return which ids, sorted by hash and receipt, repeat one that is kept, within its window."""
+    """Return which ids, sorted by hash and receipt, repeat one that is kept, within its window.
+
+    The first of each id is kept, and so is the first after a window ends, which starts a new one.
+    """
     same = np.zeros(len(ranked.high), np.bool_)
     same[1:] = (ranked.high[1:] == ranked.high[:-1]) & (ranked.low[1:] == ranked.low[:-1])
     starts = np.flatnonzero(~same)
@@ -91,7 +98,11 @@ def _find_repeats(ranked: Ids, window: int) -> Bools:
 def _start_new_windows(
     start: int, leader: Ints, received: Ints, repeated: Bools, window: int
 ) -> None:
-    """Correct `repeated` for one id, whose first row is `start`, that outlasts its window."""
+    """Correct `repeated`, in place, for the id at row `start`, which comes again after its window.
+
+    The first row after a window is kept and starts the next. `leader` has the first row of each
+    row's id.
+    """
     window_start, at = received[start], start + 1
     while at < len(leader) and leader[at] == start:
         repeated[at] = received[at] - window_start <= window

@@ -26,18 +26,22 @@ class TooDeep(ValueError):
     """Valid JSON that nests more than `MAX_LEVELS` brackets."""
 
 
-def _refuse(constant: str) -> Json:
+def _refuse_constant(constant: str) -> Json:
+    """Raise `NotJson`; the decoder calls this for NaN and infinities, which are not JSON."""
     raise NotJson(f"{constant} is not JSON")
 
 
 _EXACT_DECODER = json.JSONDecoder(
-    parse_int=NumberText, parse_float=NumberText, parse_constant=_refuse
+    parse_int=NumberText, parse_float=NumberText, parse_constant=_refuse_constant
 )
 _quote = json.encoder.encode_basestring
 
 
 def decode_line(line: bytes) -> Json:
-    """Decode a line; numbers are `NumberText`. Raises `NotJson` or `TooDeep`."""
+    """Decode a line; numbers are `NumberText`. Raises `NotJson` or `TooDeep`.
+
+    Invalid UTF-8 and unpaired surrogates are `NotJson` too.
+    """
     text = _decode_utf8(line)
     _refuse_lone_surrogates(text)
     if text.count("{") + text.count("[") > MAX_LEVELS:
@@ -55,6 +59,7 @@ def decode(text: str) -> Json:
 
 
 def _decode_utf8(line: bytes) -> str:
+    """Return the text of a line; raises `NotJson` with the position of the first invalid byte."""
     try:
         return line.decode()
     except UnicodeDecodeError as problem:
@@ -73,7 +78,7 @@ def _refuse_lone_surrogates(text: str) -> None:
 
 
 def encode(value: Json) -> str:
-    """Encode as compact JSON: keys in order, non-ASCII not escaped, numbers as they were sent."""
+    """Encode as compact JSON: keys not sorted, non-ASCII not escaped, numbers as they were sent."""
     if isinstance(value, NumberText):
         return str(value)
     if isinstance(value, str):
@@ -100,7 +105,10 @@ def compact(raw: bytes) -> str:
 
 
 def decode_fast(line: bytes) -> Any:
-    """Decode a line fast; numbers are `msgspec.Raw`, int or `NumberText`. Raises `TooDeep`."""
+    """Decode a line fast; numbers are `msgspec.Raw`, int or `NumberText`.
+
+    Raises `TooDeep`, and `NotJson` for a line that is not valid.
+    """
     if line.count(b"{") + line.count(b"[") > MAX_LEVELS:
         return decode_line(line)
     try:
@@ -114,7 +122,10 @@ _ODD_INTEGER = re.compile(rb"[\[,:]\s*(?:-0|-?\d{19})")
 
 
 def flatten(value: Json, path: Path = ()) -> Iterator[tuple[Path, Json]]:
-    """Yield every value that is neither null nor an object, with its path."""
+    """Yield every value that is neither null nor an object, with its path; arrays as a whole.
+
+    `path` is where `value` itself is.
+    """
     if isinstance(value, dict):
         for key, below in value.items():
             yield from flatten(below, (*path, key))
@@ -157,7 +168,10 @@ def check_levels(text: str) -> None:
 
 
 def _advance(state: str, kind: str, opened: list[str], at: int) -> str:
-    """Return the state after a token; updates the stack of open brackets."""
+    """Return the state after a token; updates `opened`, the stack of open brackets.
+
+    Raises `NotJson`, with the position `at`, for a token that cannot come in this state.
+    """
     after = _NEXT_STATES[state].get(kind)
     closing = kind in ("]", "}")
     if after is None or (state == "end" and not opened):

@@ -63,13 +63,13 @@ class PathKinds:
     """Most rows times columns of a block, to bound the memory of reading it."""
 
     def learn(self, path: Path, kind: ValueKind) -> None:
-        """Set the kind of a path; JSON for numbers that must keep their text."""
+        """Set the kind of a path, whatever it was; JSON for numbers that must keep their text."""
         as_text = kind is ValueKind.NUMBER and self.keeps_number_text(path)
         self.by_path[path] = ValueKind.JSON if as_text else kind
 
     @property
     def raw_paths(self) -> list[Path]:
-        """The paths whose values are extracted as raw text before Arrow reads the lines."""
+        """The paths of kind JSON: their raw text is extracted before Arrow reads the lines."""
         return [path for path, kind in self.by_path.items() if kind is ValueKind.JSON]
 
     def schema(self, *kinds: ValueKind, number: pa.DataType = _DOUBLE) -> pa.Schema:
@@ -80,7 +80,10 @@ class PathKinds:
         )
 
     def strict_schema(self) -> pa.Schema:
-        """Build the explicit schema of every path so far, for a read that fails at any other."""
+        """Build the explicit schema of every path so far, for a read that fails at any other.
+
+        The type of JSON paths is null, as their values are extracted before the read.
+        """
         types = {path: ARROW_BY_KIND.get(kind, pa.null()) for path, kind in self.by_path.items()}
         types = {**self.empty_paths, **types}
         objects = {path[:n] for path in types for n in range(1, len(path))}
@@ -88,12 +91,13 @@ class PathKinds:
 
 
 def nested_schema(types: dict[Path, pa.DataType]) -> pa.Schema:
-    """Build a schema with a struct for each object on the paths."""
-    return pa.schema(_fields(nest_paths(types)))
+    """Build a schema from types by path, with a struct for each object on the paths."""
+    return pa.schema(_make_fields(nest_paths(types)))
 
 
-def _fields(nested: dict[str, Any]) -> list[pa.Field]:
+def _make_fields(nested: dict[str, Any]) -> list[pa.Field]:
+    """Make the fields of a schema from nested dictionaries of types, which become structs."""
     return [
-        pa.field(key, pa.struct(_fields(below)) if isinstance(below, dict) else below)
+        pa.field(key, pa.struct(_make_fields(below)) if isinstance(below, dict) else below)
         for key, below in nested.items()
     ]

@@ -52,8 +52,9 @@ class LandedRows(NamedTuple):
 def split_chunks(chunks: Sequence[MaskedChunk], max_rows: int) -> Iterator[Sequence[MaskedChunk]]:
     """Split the rows of chunks by time of receipt into batches of at most `max_rows`.
 
-    Rows that were received at the same instant may be in several batches. A slice of time may
-    have far more rows than others: a backfill can have one instant for all its events.
+    Yields the batches in order of time, and none if no row lands. Rows that were received at the
+    same instant may be in several batches. A slice of time may have far more rows than others: a
+    backfill can have one instant for all its events.
     """
     total = sum(int(chunk.keep.sum()) for chunk in chunks)
     if total <= max_rows:
@@ -76,9 +77,10 @@ def split_chunks(chunks: Sequence[MaskedChunk], max_rows: int) -> Iterator[Seque
 
 
 def land_chunks(chunks: Iterable[MaskedChunk], schema: TableSchema, added: int = 0) -> LandedRows:
-    """Cast chunks to the table's types; return the rows that land, in order of receipt.
+    """Cast chunks, at least one, to the table's types; return the rows that land, by receipt.
 
-    The last `added` of the table's columns are new, sorted by name.
+    Values that do not fit are in `_rescued_data`, a column that is added if the schema does not
+    have it and a value is rescued. The last `added` of the table's columns are new, sorted by name.
     """
     landed = [_land_chunk(chunk, schema) for chunk in chunks]
     rescued = sum(rows.rescued for rows in landed)
@@ -87,10 +89,14 @@ def land_chunks(chunks: Iterable[MaskedChunk], schema: TableSchema, added: int =
 
 
 def _land_chunk(chunk: MaskedChunk, schema: TableSchema) -> LandedRows:
+    """Cast a chunk to the table's types; return the rows that land, in order of receipt.
+
+    If values of these rows are rescued, the last column is `_rescued_data`; else there is none.
+    """
     if 2 * chunk.keep.sum() < len(chunk.keep):  # drop first if most rows are dropped
         batch = chunk.batch.filter(pa.array(chunk.keep))
         chunk = MaskedChunk(batch, np.ones(len(batch), bool))
-    by_column, rescues = _read_batch(chunk.batch, schema)
+    by_column, rescues = _read_values(chunk.batch, schema)
     rows = len(chunk.batch)
     columns = [column for column in schema.columns if column.name != RESCUED]
     arrays = [_make_column(by_column.pop(c.name, ()), c, rows, rescues) for c in columns]
@@ -110,8 +116,11 @@ def _land_chunk(chunk: MaskedChunk, schema: TableSchema) -> LandedRows:
 PathsByColumn = defaultdict[str, list[StoredValues]]
 
 
-def _read_batch(batch: pa.RecordBatch, schema: TableSchema) -> tuple[PathsByColumn, RescuedValues]:
-    """Return the paths of each column, and the values that are rescued already."""
+def _read_values(batch: pa.RecordBatch, schema: TableSchema) -> tuple[PathsByColumn, RescuedValues]:
+    """Return the paths of each column, even one the table lacks, and the values to be rescued.
+
+    Overflow values are among the paths if the table has their column, else rescued.
+    """
     by_column: PathsByColumn = defaultdict(list)
     rescues = RescuedValues()
     values = read_batch(batch)
@@ -131,7 +140,10 @@ def _place_overflow(
     rows: int,
     rescues: RescuedValues,
 ) -> Iterator[StoredValues]:
-    """Yield overflow values whose column the table has; add the others to `rescues`."""
+    """Yield overflow values, by path, whose column the table has; add the others to `rescues`.
+
+    `entries` are (row, [dotted path, JSON text, column]).
+    """
     values_of: defaultdict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     columns = schema.types  # a property that makes a new dictionary each time
     for row, (dotted, text, column) in entries:
@@ -146,14 +158,18 @@ def _place_overflow(
 def _make_column(
     paths: Sequence[StoredValues], column: Column, rows: int, rescues: RescuedValues
 ) -> pa.Array:
-    """Cast and merge the paths of a column; adds values that do not fit to `rescues`."""
-    arrays = [_cast(path, column.type, rescues) for path in paths]
+    """Cast and merge the paths of a column, all null if there are none.
+
+    Adds values that do not fit to `rescues`. At most one path has a value in a row.
+    """
+    arrays = [_cast_path(path, column.type, rescues) for path in paths]
     if not arrays:
         return pa.nulls(rows, ARROW_BY_TYPE[column.type])
     return arrays[0] if len(arrays) == 1 else pc.coalesce(*arrays)
 
 
-def _cast(path: StoredValues, to: Type, rescues: RescuedValues) -> pa.Array:
+def _cast_path(path: StoredValues, to: Type, rescues: RescuedValues) -> pa.Array:
+    """Cast a path's values to a column's type; adds those that do not fit to `rescues`."""
     values, rescue = cast_column(path.kind, path.array, to)
     if rescue is not None:
         rescues.add(path, rescue)
@@ -161,16 +177,21 @@ def _cast(path: StoredValues, to: Type, rescues: RescuedValues) -> pa.Array:
 
 
 def _make_rescued_column(by_row: Mapping[int, list[tuple[str, ...]]], rows: int) -> pa.StringArray:
+    """Make `_rescued_data` from (dotted path, JSON text) pairs by row; null in other rows."""
     return scatter(((row, _rescued_object(values)) for row, values in by_row.items()), rows)
 
 
 def _rescued_object(values: list[tuple[str, ...]]) -> str:
+    """Encode a row's (dotted path, JSON text) pairs as one JSON object, sorted by path."""
     pairs = (f"{encode(dotted)}:{text}" for dotted, text in sorted(values))
     return f"{{{','.join(pairs)}}}"
 
 
 def _place_rescued_column(table: pa.Table, schema: TableSchema, added: int) -> pa.Table:
-    """Put `_rescued_data` where the schema has it, or in order of name among the new columns."""
+    """Put `_rescued_data` where the schema has it, or in order of name among the new columns.
+
+    Adds it, all null, if only the schema has it.
+    """
     names = [column.name for column in schema.columns]
     if RESCUED in names and RESCUED not in table.column_names:
         table = table.append_column(RESCUED, pa.nulls(len(table), pa.string()))
@@ -187,36 +208,41 @@ def _select_sorted(
     ascending = _is_ascending(received)
     if ascending and keep.all():
         return rows
-    runs = _runs(keep)
+    runs = _find_runs(keep)
     if ascending and 1 < len(runs) <= 1 + len(keep) // MIN_SLICE_ROWS:
         return pa.concat_batches([rows.slice(*run) for run in runs])
     kept = np.flatnonzero(keep)
     return rows.take(pa.array(kept[np.argsort(received[kept], kind="stable")]))
 
 
-def _runs(keep: NDArray[np.bool_]) -> list[tuple[int, int]]:
+def _find_runs(keep: NDArray[np.bool_]) -> list[tuple[int, int]]:
     """Return (first row, length) of each run of true values."""
     edges = np.flatnonzero(np.diff(keep, prepend=False, append=False)).reshape(-1, 2)
     return [(first, end - first) for first, end in edges.tolist()]
 
 
 def _merge_sorted(tables: list[pa.Table]) -> pa.Table:
-    """Merge tables that are sorted by receipt; no copy if they do not overlap in time."""
+    """Merge tables, at least one, sorted by receipt; no copy if they do not overlap in time.
+
+    Empty tables are left out. A column that a table does not have is null in its rows.
+    """
     filled = [table for table in tables if len(table)] or tables[:1]
     if len(filled) == 1:
         return filled[0]
-    filled.sort(key=lambda table: _received(table)[:1].tolist())
+    filled.sort(key=lambda table: _get_receipt_micros(table)[:1].tolist())
     merged = pa.concat_tables(filled, promote_options="default")
-    received = _received(merged)
+    received = _get_receipt_micros(merged)
     if _is_ascending(received):
         return merged
     order = pa.array(np.argsort(received, kind="stable"))
     return merged.combine_chunks().take(order)
 
 
-def _received(table: pa.Table) -> NDArray[np.int64]:
+def _get_receipt_micros(table: pa.Table) -> NDArray[np.int64]:
+    """Return each row's time of receipt in microseconds since 1970."""
     return as_micros(table[RECEIVED_AT].combine_chunks())
 
 
 def _is_ascending(moments: NDArray[np.int64]) -> bool:
+    """Whether no moment is less than the one before it."""
     return bool((moments[1:] >= moments[:-1]).all())

@@ -51,7 +51,7 @@ def read_blocks(
 ) -> Iterator[bytes | Damage]:
     """Yield a file in blocks of whole lines, without the last line end; then `Damage`, if any.
 
-    Of a longer line than `max_line_bytes`, only the start is kept.
+    The last line needs no line end. Of a longer line than `max_line_bytes`, only the start is kept.
     """
     line_start = _LineStart(max_line_bytes)
     for piece in decompress(open_file):
@@ -80,6 +80,10 @@ class _LineStart:
         self._blank = True
 
     def add(self, piece: bytes) -> None:
+        """Add the next piece of the line, which has no line end; drop what is over `max_bytes`.
+
+        If all that is kept is blank, also keeps the first byte after it that is not.
+        """
         kept = piece[: self._room]
         self._room -= len(kept)
         self.pieces.append(kept)
@@ -90,7 +94,7 @@ class _LineStart:
             self.pieces.append(b"" if kept else dropped[:1])
 
     def flush(self) -> Iterator[bytes]:
-        """Yield the line, unless it is empty."""
+        """Yield what is kept of the line, unless that is empty; the pieces stay."""
         line = b"".join(self.pieces)
         if line:
             yield line
@@ -116,9 +120,9 @@ def decompress(open_file: OpenFile) -> Iterator[bytes | Damage]:
     """
     suffix = suffix_of(_read_head(open_file()))
     if suffix == ".gz":
-        yield from _decompress(open_file, _ISAL, _ZLIB)
+        yield from _decompress_or_retry(open_file, _ISAL, _ZLIB)
     elif suffix == ".zst":
-        yield from _decompress(open_file, _decompress_zstd, _ZSTD_FRAMES)
+        yield from _decompress_or_retry(open_file, _decompress_zstd, _ZSTD_FRAMES)
     else:
         yield from _limit_size(open_file(), STEP_BYTES)
 
@@ -131,6 +135,7 @@ def suffix_of(head: bytes) -> str:
 
 
 def _read_head(pieces: Iterator[bytes]) -> bytes:
+    """Return the first bytes of a file: four or more, unless the file is shorter."""
     head = b""
     for piece in pieces:
         head += piece
@@ -140,7 +145,7 @@ def _read_head(pieces: Iterator[bytes]) -> bytes:
 
 
 def _limit_size(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """Split pieces that are larger than `size`."""
+    """Yield the pieces in order, those of more than `size` bytes split."""
     for piece in pieces:
         if len(piece) <= size:
             yield piece
@@ -164,7 +169,10 @@ class _Codec:
         return self.decompress(_limit_size(pieces, self.input_bytes))
 
     def decompress(self, steps: Iterable[bytes]) -> Iterator[bytes]:
-        """Decompress all frames; raises `EOFError` if the last one is truncated."""
+        """Decompress all frames, at most about `STEP_BYTES` at a time; skips zeros between frames.
+
+        Raises `EOFError` if the last frame is truncated, and the library's error for damaged data.
+        """
         frame = self.start()
         for step in steps:
             data, full = step, False
@@ -184,11 +192,13 @@ class _Codec:
 
 
 def _feed_zlib(frame: Any, data: bytes) -> bytes:
+    """Decompress gzip data; return at most `STEP_BYTES`, the rest stays with the decompressor."""
     out: bytes = frame.decompress(data, STEP_BYTES)
     return out
 
 
 def _feed_zstd(frame: Any, data: bytes) -> bytes:
+    """Decompress zstd data and return all output; the input must be small to bound it."""
     out: bytes = frame.decompress(data)
     return out
 
@@ -216,16 +226,24 @@ class _Pieces:
         self._pieces = _limit_size(pieces, 32 << 10)
 
     def read(self, _size: int) -> bytes:
+        """Return the next piece, at most 32 KB and not `_size` bytes; b"" at the end."""
         return next(self._pieces, b"")
 
     def close(self) -> None:
+        """Set `closed`, as Arrow expects of a file; the iterator is not touched."""
         self.closed = True
 
 
 Decompress = Callable[[Iterable[bytes]], Iterator[bytes]]
 
 
-def _decompress(open_file: OpenFile, fast: Decompress, careful: _Codec) -> Iterator[bytes | Damage]:
+def _decompress_or_retry(
+    open_file: OpenFile, fast: Decompress, careful: _Codec
+) -> Iterator[bytes | Damage]:
+    """Yield the output of `fast`; if it fails, the rest by `careful`, and `Damage` if that fails.
+
+    Also reads the file again if the failure is the store's: an OSError while it is read.
+    """
     produced = 0
     try:
         for out in fast(open_file()):
@@ -238,7 +256,10 @@ def _decompress(open_file: OpenFile, fast: Decompress, careful: _Codec) -> Itera
 def _decompress_damaged(
     open_file: OpenFile, codec: _Codec, produced: int
 ) -> Iterator[bytes | Damage]:
-    """Yield the output after its first `produced` bytes, up to the damage, and the `Damage`."""
+    """Read the file again; yield the output after its first `produced` bytes, up to the damage.
+
+    Then yields the `Damage`, unless this decompressor finds none.
+    """
     good, total = _count_good_steps(open_file, codec), 0
     steps = _limit_size(open_file(), codec.input_bytes)
     try:
@@ -254,13 +275,14 @@ def _decompress_damaged(
 
 
 def _describe_damage(codec: _Codec, problem: str) -> str:
+    """Return the text of a `Damage` for a decompressor's message, with a remedy if there is one."""
     if "too much memory" in problem:
         return "the zstd window is over 128 MB: compress the file again with a smaller --long"
     return f"the {codec.name} data is damaged: {problem}"
 
 
 def _count_good_steps(open_file: OpenFile, codec: _Codec) -> int:
-    """Count the steps of input before the first that fails."""
+    """Decompress a file; count the steps of input before the first that fails, all if none does."""
     count = 0
 
     def counted() -> Iterator[bytes]:
@@ -278,6 +300,10 @@ def _count_good_steps(open_file: OpenFile, codec: _Codec) -> int:
 
 
 def _bytewise_after(steps: Iterable[bytes], good: int) -> Iterator[bytes]:
-    """Yield the good steps whole, the others byte by byte, as a call that fails has no output."""
+    """Yield the first `good` steps whole, and the others byte by byte.
+
+    A call of the decompressor that fails has no output, so single bytes lose none before the
+    damage.
+    """
     for number, step in enumerate(steps):
         yield from (step,) if number < good else _limit_size((step,), 1)

@@ -58,7 +58,8 @@ class ParsedBlock:
 def parse_lines(lines: Sequence[bytes], kinds: PathKinds) -> ParsedBlock:
     """Parse lines into columns; adds what it learns to `kinds`.
 
-    Raises `TooDeep` if a line nests too deep, and `BlockTooLarge`; `kinds` is then unchanged.
+    Raises `TooDeep` if a line nests too deep, and `BlockTooLarge` if there are too many lines;
+    `kinds.by_path` is then as before. Forgets all kinds first if there are very many.
     """
     if len(kinds.by_path) > MAX_PATHS // 2:
         kinds.by_path, kinds.empty_paths = {}, {}  # most are keys of earlier lines that were data
@@ -71,6 +72,10 @@ def parse_lines(lines: Sequence[bytes], kinds: PathKinds) -> ParsedBlock:
 
 
 def _parse(lines: Sequence[bytes], kinds: PathKinds) -> ParsedBlock:
+    """Do what `parse_lines` does, but leave `kinds` half changed if it raises.
+
+    If Arrow cannot read the block, or it has too many columns, all lines take the slow path.
+    """
     slow = [at for at, line in enumerate(lines) if len(line) > WIDE_LINE_BYTES and _is_wide(line)]
     fast = sorted(set(range(len(lines))).difference(slow)) if slow else list(range(len(lines)))
     before = dict(kinds.by_path)
@@ -94,7 +99,10 @@ def _parse(lines: Sequence[bytes], kinds: PathKinds) -> ParsedBlock:
 
 
 def _read_slow_lines(lines: list[bytes], first_row: int, sparse: SparseValues) -> None:
-    """Decode lines in Python and add their values to `sparse`, as rows from `first_row` on."""
+    """Decode lines in Python and add their values to `sparse`, as rows from `first_row` on.
+
+    Raises `BlockTooLarge` for two or more lines of over `MAX_SLOW_BYTES` in all, and `TooDeep`.
+    """
     if len(lines) > 1 and sum(map(len, lines)) > MAX_SLOW_BYTES:
         raise BlockTooLarge
     for row, line in enumerate(lines, first_row):
@@ -103,11 +111,16 @@ def _read_slow_lines(lines: list[bytes], first_row: int, sparse: SparseValues) -
 
 
 def _is_wide(line: bytes) -> bool:
+    """Whether a line has over `WIDE_LINE_KEYS` keys; counts `":`, which strings may have too."""
     return line.count(b'":') > WIDE_LINE_KEYS
 
 
 def _learn_sample(sample: Sequence[bytes], kinds: PathKinds) -> None:
-    """Learn the kinds of the paths in some lines; each kind spares a read of the whole block."""
+    """Learn the kinds of the paths in some lines; each kind spares a read of the whole block.
+
+    A path of several kinds is JSON, or NUMBER for integers and others; one that is an object in
+    some lines is not learned. Raises `TooDeep`.
+    """
     kinds_by_path: defaultdict[Path, set[ValueKind]] = defaultdict(set)
     for line in sample:
         _collect_kinds(decode_fast(line), (), kinds_by_path)
@@ -120,6 +133,10 @@ def _learn_sample(sample: Sequence[bytes], kinds: PathKinds) -> None:
 def _collect_kinds(
     event: dict[str, Any], parent: Path, kinds_by_path: defaultdict[Path, set[ValueKind]]
 ) -> None:
+    """Add to each path's set the kinds of its values in an object decoded by `decode_fast`.
+
+    `parent` is the object's own path. Null has no kind.
+    """
     for key, value in event.items():
         if isinstance(value, dict):
             _collect_kinds(value, (*parent, key), kinds_by_path)
@@ -129,7 +146,10 @@ def _collect_kinds(
 
 
 def _kind_of(value: Any) -> ValueKind:
-    """Return the kind of an array or integer from `decode_fast`."""
+    """Return the kind of an array or integer from `decode_fast`.
+
+    STRINGS if all items are strings, else JSON; INT if it fits in 64 bits, else NUMBER.
+    """
     if isinstance(value, list):
         strings = all(type(item) is str for item in value)
         return ValueKind.STRINGS if strings else ValueKind.JSON

@@ -52,7 +52,9 @@ def extract_raw_values(
 ) -> tuple[Sequence[bytes], SparseValues]:
     """Return the lines with `null` at these paths, and the values that were there as JSON text.
 
-    Raises `UnsupportedLine` for a line with a scalar or array where a path needs an object.
+    An object's values are returned one by one, under their own paths. Raises `UnsupportedLine` for
+    a line with a scalar or array where a path needs an object, `UnsupportedBlock` for a key that
+    msgspec does not accept, and `TooDeep`.
     """
     sparse: SparseValues = defaultdict(list)
     if not paths:
@@ -75,7 +77,10 @@ def extract_raw_values(
 
 
 def _add_value(raw: bytes, path: Path, row: int, sparse: SparseValues) -> None:
-    """Add a value to `sparse`; an object's values one by one, each under its own path."""
+    """Add a value to `sparse`; an object's values one by one, each under its own path.
+
+    Raises `TooDeep` if its levels and those of its path are more than `MAX_LEVELS`.
+    """
     first = raw[0]
     if first in (_OBJECT, _ARRAY) and raw.count(b"{") + raw.count(b"[") > MAX_LEVELS - len(path):
         check_levels("[" * len(path) + raw.decode() + "]" * len(path))
@@ -92,7 +97,7 @@ _compact_cached = lru_cache(maxsize=8192)(compact)
 
 
 def _replace_with_null(line: bytes, views: list[pa.Buffer]) -> bytes:
-    """Return the line with `null` where the views, which point into it, are."""
+    """Return the line with `null` where the views are, which point into it in any order."""
     base, at = pa.py_buffer(line).address, 0
     pieces: list[bytes] = []
     if len(views) > 1:
@@ -111,16 +116,18 @@ Extract = Callable[[bytes], list[tuple[Path, msgspec.Raw]]]
 # Generating a struct type costs as much as decoding a hundred lines; many tables share theirs.
 @lru_cache(maxsize=512)
 def _make_extractor(paths: tuple[Path, ...]) -> Extract:
-    """Make a function that returns the raw values of these paths in a line.
+    """Make a function that returns the raw values, null too, of these paths in a line.
 
-    Raises `UnsupportedBlock` for a key that msgspec does not accept as a field name.
+    A path below another of the paths is part of that one's value. Raises `UnsupportedBlock` for a
+    key that msgspec does not accept as a field name; the function raises `MsgspecError` for a line
+    with a scalar or array where a path needs an object.
     """
     tops = [path for path in paths if not any(path[:n] in paths for n in range(1, len(path)))]
     if any(_NOT_A_FIELD_NAME.search(key) for path in tops for key in path):
         raise UnsupportedBlock
     nested = nest_paths({path: path for path in tops})
     read = msgspec.json.Decoder(_make_struct(nested)).decode
-    objects = list(_objects_with_values(nested))
+    objects = list(_list_raw_fields(nested))
 
     def extract(line: bytes) -> list[tuple[Path, msgspec.Raw]]:
         event = read(line)
@@ -145,20 +152,27 @@ ObjectFields = tuple[tuple[str, ...], list[tuple[str, Path]]]
 """The attributes that lead to an object, and its raw fields with their paths."""
 
 
-def _objects_with_values(
+def _list_raw_fields(
     nested: dict[str, Any], attributes: tuple[str, ...] = ()
 ) -> Iterator[ObjectFields]:
+    """Yield each object with raw fields, by the names f0, f1, … that `_make_struct` gives them.
+
+    `attributes` are those that lead to `nested`.
+    """
     names = {f"f{number}": below for number, below in enumerate(nested.values())}
     fields = [(name, below) for name, below in names.items() if not isinstance(below, dict)]
     if fields:
         yield attributes, fields
     for name, below in names.items():
         if isinstance(below, dict):
-            yield from _objects_with_values(below, (*attributes, name))
+            yield from _list_raw_fields(below, (*attributes, name))
 
 
 def _make_struct(nested: dict[str, Any]) -> type[msgspec.Struct]:
-    """Make a struct type with fields f0, f1, … for the keys; a nested struct for each object."""
+    """Make a struct type with fields f0, f1, … for the keys; a nested struct for each object.
+
+    All fields are optional.
+    """
     fields = [
         (f"f{number}", _field_type(below), msgspec.UNSET)
         for number, below in enumerate(nested.values())
@@ -168,13 +182,14 @@ def _make_struct(nested: dict[str, Any]) -> type[msgspec.Struct]:
 
 
 def _field_type(below: Any) -> Any:
+    """Return the type of an optional field: a struct or null for a dictionary, else raw text."""
     if isinstance(below, dict):
         return _make_struct(below) | None | msgspec.UnsetType
     return msgspec.Raw | msgspec.UnsetType
 
 
 def nest_paths(leaves: dict[Path, Any]) -> dict[str, Any]:
-    """Turn values by path into nested dictionaries by key."""
+    """Turn values by path into nested dictionaries by key; no path may begin with another."""
     root: dict[str, Any] = {}
     for path, value in leaves.items():
         node = root
@@ -185,7 +200,7 @@ def nest_paths(leaves: dict[Path, Any]) -> dict[str, Any]:
 
 
 def string_lists_to_json(arrays: pa.ListArray) -> pa.StringArray:
-    """Encode lists of strings as compact JSON; null stays null."""
+    """Encode lists of strings as compact JSON; a null list stays null, a null item is `null`."""
     distinct = arrays.flatten().dictionary_encode()
     quoted = pa.array([encode(text) for text in distinct.dictionary.to_pylist()], pa.string())
     if distinct.null_count:

@@ -78,10 +78,14 @@ class Rules:
     """User ids whose events do not land."""
 
     def table(self, call: Call, event: str) -> str:
+        """Return an event's table, without prefix; `event`, its name, matters for track only."""
         return table_name(call, event, self.naming)
 
     def skips(self, call: Call, event: str) -> bool:
-        """Whether `skip` contains the event, its table, or that table's name in the catalog."""
+        """Whether `skip` contains the event, its table, or that table's name in the catalog.
+
+        The event's name counts for track calls only.
+        """
         table = self.table(call, event)
         names = {table, prefix_table(table, self.prefix)}
         if call is Call.TRACK:
@@ -152,7 +156,7 @@ class Router:
         self._add_events(routings, valid_lines, places)
 
     def _validate(self, line: bytes, place: int) -> Routing | None:
-        """Return the routing of a valid line; reject any other, unless it is blank."""
+        """Return a valid line's routing, else None; a line that is not blank is then rejected."""
         if not line.strip(_BLANK):
             return None
         try:
@@ -162,6 +166,11 @@ class Router:
             return None
 
     def _add_events(self, routings: list[Routing], lines: list[bytes], places: list[int]) -> None:
+        """Add decoded lines to the buffers of their tables; count those that are excluded.
+
+        Rejects lines with an unknown type, or without a message id, timestamp or track event's
+        name. The lists have one item for each line.
+        """
         texts = pa.array([routing.receivedAt for routing in routings], pa.string())
         received = as_micros(parse_times(texts).cast(pa.int64()).fill_null(_NO_TIME)).tolist()
         ids = [routing.messageId for routing in routings]
@@ -183,6 +192,10 @@ class Router:
                 destination.bytes += len(line) + EVENT_BYTES
 
     def _find_destination(self, call_type: str, event: str | None) -> Destination:
+        """Return the table's buffer, a new one if needed, or only its name if it is skipped.
+
+        None for an unknown call, and for a track call without an event name.
+        """
         call = _CALLS.get(call_type)
         if call is None or (call is Call.TRACK and not event):
             return None
@@ -192,7 +205,10 @@ class Router:
         return self.buffers.setdefault(table, EventBuffer(call))
 
     def _count_excluded(self, routing: Routing, line: bytes, place: int) -> None:
-        """Count an event as suppressed or skipped; reject it if it nests too deep."""
+        """Count an event in `excluded`, as suppressed if its user is, else as skipped.
+
+        Rejects it instead if it nests too deep.
+        """
         if line.count(b"{") + line.count(b"[") > MAX_LEVELS and not self._validate(line, place):
             return
         call = _CALLS[routing.type]
@@ -213,7 +229,10 @@ def _is_utf8(line: bytes) -> bool:
 
 
 def split_deep(events: list[Event]) -> tuple[list[Event], list[RejectedLine]]:
-    """Separate events that nest too deep from the others; the fast path does not check that."""
+    """Return the valid events, and the others (those that nest too deep) as rejected lines.
+
+    Decodes every line completely; the fast path does not check the depth.
+    """
     valid, rejected = [], []
     for event in events:
         line, _, _, place = event
@@ -229,10 +248,11 @@ def split_deep(events: list[Event]) -> tuple[list[Event], list[RejectedLine]]:
 def validate_line(line: bytes) -> Routing:
     """Decode a line completely and return its routing fields.
 
-    Raises `InvalidLine` with the first reason that applies.
+    Raises `InvalidLine` with the first reason that applies: too large, not JSON, too deep, not an
+    object, or a field that is missing or wrong.
     """
     if len(line) > MAX_LINE_BYTES:
-        raise InvalidLine("too_large", _describe_size(line))
+        raise InvalidLine("too_large", _describe_excess(line))
     try:
         event = decode_line(line)
     except NotJson as problem:
@@ -246,13 +266,18 @@ def validate_line(line: bytes) -> Routing:
     return _validate_fields(event)
 
 
-def _describe_size(line: bytes) -> str:
+def _describe_excess(line: bytes) -> str:
+    """Say how much too large a line is, or that it was cut when read and is larger still."""
     if len(line) >= MAX_KEPT_LINE_BYTES:
         return f"over {MAX_KEPT_LINE_BYTES} bytes; cut here, the file has the whole line"
     return f"{len(line)} bytes, over {MAX_LINE_BYTES}"
 
 
 def _validate_fields(event: dict[str, Json]) -> Routing:
+    """Return the routing fields of a decoded line; raises `InvalidLine` for the first invalid one.
+
+    The order is type, messageId, event (of track calls only), receivedAt. Any `userId` is valid.
+    """
     call, name, received = event.get("type"), event.get("event"), event.get("receivedAt")
     if not _is_string(call) or call not in _CALLS:
         detail = f"{call!r}" if _is_string(call) else f"type is {_describe_kind(call)}"
@@ -267,27 +292,31 @@ def _validate_fields(event: dict[str, Json]) -> Routing:
         messageId=message_id,
         receivedAt=str(received),
         event=str(name) if call == "track" else None,
-        userId=_user_id(event.get("userId")),
+        userId=_format_user_id(event.get("userId")),
     )
 
 
-def _user_id(value: Json) -> str | None:
+def _format_user_id(value: Json) -> str | None:
+    """Return a user id as text, a number in its plain form; None for a value of any other kind."""
     if isinstance(value, NumberText):
         return plain(value)
     return value if isinstance(value, str) else None
 
 
 def _is_string(value: Json) -> bool:
+    """Whether a value is a JSON string; numbers are not, though `NumberText` is a `str`."""
     return isinstance(value, str) and not isinstance(value, NumberText)
 
 
 def _require_string(value: Json, reason: str, name: str) -> str:
+    """Return a non-empty string as it is; raises `InvalidLine` with `reason` for other values."""
     if not isinstance(value, str) or not _is_string(value) or not value:
         raise InvalidLine(reason, f"{name} is {_describe_kind(value)}")
     return value
 
 
 def _describe_kind(value: Json) -> str:
+    """Say what a value is, for a message: "a number", "missing or null", "empty" and so on."""
     if value is None:
         return "missing or null"
     if isinstance(value, bool):

@@ -13,7 +13,10 @@ MAX_BOUND_CHARS = 32
 
 
 def file_stats(footer: pq.FileMetaData) -> dict[str, ColumnStats]:
-    """Return null count, minimum and maximum of the columns with statistics in every row group."""
+    """Return null count, minimum and maximum of the columns with statistics in every row group.
+
+    By column; a bound is None if it is not known or of no use.
+    """
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     by_column = {}
     for column in range(footer.num_columns):
@@ -26,6 +29,7 @@ def file_stats(footer: pq.FileMetaData) -> dict[str, ColumnStats]:
 
 
 def _merge_groups(stats: list[Any]) -> ColumnStats:
+    """Merge the statistics of a column's row groups; no bounds if a group lacks them."""
     nulls = sum(one.null_count or 0 for one in stats)
     bounded = [one for one in stats if one.has_min_max]
     if len(bounded) < len([one for one in stats if one.num_values]) or not bounded:
@@ -35,7 +39,10 @@ def _merge_groups(stats: list[Any]) -> ColumnStats:
 
 
 def format_bound(value: Any) -> Bound:
-    """A least or greatest value as JSON can hold it; None where it would be of no use."""
+    """Return a minimum or maximum as JSON can hold it; None for booleans and long strings.
+
+    Timestamps become ISO text in UTC, decimals text; numbers stay integers.
+    """
     if isinstance(value, bool):
         return None  # of no use for pruning
     if isinstance(value, datetime):

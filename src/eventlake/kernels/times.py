@@ -33,7 +33,7 @@ def parse_times(texts: pa.Array, rule: Callable[[str], int | None] = timestamp) 
 
 
 def _have_common_form(texts: pa.Array) -> bool:
-    """Whether all strings have one form that Arrow parses by the same rules."""
+    """Whether all strings have one form that Arrow parses by the same rules; False without any."""
     present = texts.drop_null() if texts.null_count else texts
     if not len(present):
         return False
@@ -48,13 +48,14 @@ def _have_common_form(texts: pa.Array) -> bool:
 
 
 def _parse_each(texts: pa.Array, rule: Callable[[str], int | None]) -> pa.Array:
+    """Parse each distinct string by `rule` to a UTC timestamp; null where the rule returns None."""
     distinct = texts.dictionary_encode()
     micros = [rule(text) for text in distinct.dictionary.to_pylist()]
     return pa.array(micros, pa.int64()).take(distinct.indices).cast(MICROS)
 
 
 def are_all_times(texts: pa.Array) -> bool:
-    """Whether there are strings and all are timestamps; checks the first before the others."""
+    """Whether there are strings and all are timestamps; nulls are ignored."""
     if texts.null_count == len(texts):
         return False
     first = texts[0].as_py()

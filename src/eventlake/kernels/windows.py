@@ -73,7 +73,7 @@ def read_columns(lines: Sequence[bytes], kinds: PathKinds, first: bool) -> Colum
     """Read lines into columns; adds the kinds of new paths to `kinds`.
 
     `first` says that the table has no earlier block, so that a strict read would fail. Raises
-    `TooManyColumns`, and `UnsupportedBlock` when Python has to read all the lines.
+    `TooManyColumns`, `TooDeep`, and `UnsupportedBlock` when Python has to read all the lines.
     """
     windows: list[_Window] = []
     at = infer_until = 0
@@ -86,7 +86,7 @@ def read_columns(lines: Sequence[bytes], kinds: PathKinds, first: bool) -> Colum
                 strict_rows = min(strict_rows, STRICT_FACTOR * infer_rows)
                 infer_until = at + strict_rows
         if window is None:
-            infer_rows = _fitting_rows(lines[at : at + infer_rows], len(kinds.by_path))
+            infer_rows = _count_fitting_rows(lines[at : at + infer_rows], len(kinds.by_path))
             window = _Window(lines[at : at + infer_rows], at)
             window.read(kinds)
             strict_rows = strict_rows or STRICT_FACTOR * infer_rows
@@ -101,7 +101,10 @@ def read_columns(lines: Sequence[bytes], kinds: PathKinds, first: bool) -> Colum
 
 
 def _read_strict(lines: Sequence[bytes], start: int, kinds: PathKinds) -> "_Window | None":
-    """Read lines as one strict window; None if they have new keys or too many cells."""
+    """Read lines as one strict window; None if they have new keys or too many cells.
+
+    `start` is the first line's position in the block. Raises `UnsupportedBlock` and `TooDeep`.
+    """
     if len(lines) * (len(kinds.by_path) + len(kinds.empty_paths)) > kinds.max_cells:
         return None
     window = _Window(lines, start, strict=True)
@@ -112,8 +115,11 @@ def _read_strict(lines: Sequence[bytes], start: int, kinds: PathKinds) -> "_Wind
     return window
 
 
-def _fitting_rows(lines: Sequence[bytes], path_count: int) -> int:
-    """Count the first lines that fit in `MAX_INFER_CELLS` even if every key in them is new."""
+def _count_fitting_rows(lines: Sequence[bytes], path_count: int) -> int:
+    """Count the first lines that fit in `MAX_INFER_CELLS` even if every key in them is new.
+
+    At least 1, if there are lines. `path_count` is the number of paths known before.
+    """
     if len(lines) * (path_count + sum(map(len, lines)) // MIN_KEY_BYTES) <= MAX_INFER_CELLS:
         return len(lines)
     while len(lines) > 1:
@@ -145,7 +151,9 @@ class _Window:
     def read(self, kinds: PathKinds) -> None:
         """Fill `dense` and `sparse`, reading again as long as kinds change or a line is removed.
 
-        Raises `UnsupportedBlock`, `NewKey` if strict, and `TooManyColumns` if not.
+        Changes `kinds`, and moves lines that Arrow cannot read to `slow_rows`. Raises
+        `UnsupportedBlock` if they are too many or the kinds do not settle, `TooDeep`, `NewKey` if
+        strict, and `TooManyColumns` if not.
         """
         for attempt in range(MAX_READS):
             # Arrow takes seconds for thousands of keys: count them before it reads them again.
@@ -167,6 +175,10 @@ class _Window:
         raise UnsupportedBlock
 
     def _check_path_count(self, kinds: PathKinds) -> None:
+        """Raise `TooManyColumns` if `kinds` and the lines have over `MAX_PATHS` paths together.
+
+        Changes nothing. Raises `TooDeep` for a line that nests too deep.
+        """
         paths = set(kinds.by_path)
         for line in self.lines:
             paths.update(path for path, _ in flatten(decode_fast(line)))
@@ -175,7 +187,11 @@ class _Window:
 
 
 def _concat_dense(windows: list[_Window]) -> DenseColumns:
-    """Concatenate the dense columns; one that became JSON has its later values in `sparse`."""
+    """Concatenate the dense columns of each path, null for the windows that do not have it.
+
+    A path that became JSON has its values before that here, and the later ones in `sparse`. Slow
+    lines have no row.
+    """
     columns: defaultdict[Path, list[tuple[int, ValueKind, pa.Array]]] = defaultdict(list)
     rows = 0
     for window in windows:
@@ -188,7 +204,11 @@ def _concat_dense(windows: list[_Window]) -> DenseColumns:
 def _concat_column(
     parts: list[tuple[int, ValueKind, pa.Array]], rows: int
 ) -> tuple[ValueKind, pa.Array]:
-    """Concatenate a path's arrays, each with its first row, as the kind of the last one."""
+    """Concatenate a path's arrays, each with its first row, widened to the last one's kind.
+
+    Returns lists of strings as JSON text of kind JSON, and decimals as decimal(38,6) if that is
+    exact. Raises `UnsupportedBlock` if the last kind is JSON.
+    """
     kind = parts[-1][1]
     if kind is ValueKind.JSON:
         raise UnsupportedBlock  # a key written with escapes, which `extract_raw_values` misses
@@ -206,7 +226,7 @@ _INT_TO_NUMBER = (ValueKind.INT, ValueKind.NUMBER)
 
 
 def _concat_arrays(parts: list[tuple[int, pa.Array]], rows: int) -> pa.Array:
-    """Concatenate arrays that start at the given rows, with nulls in the gaps."""
+    """Concatenate arrays that start at the given rows, with nulls in the gaps, to `rows` rows."""
     if len(parts[0][1]) == rows:
         return parts[0][1]
     arrow_type, arrays, at = parts[0][1].type, [], 0
@@ -221,6 +241,7 @@ def _concat_arrays(parts: list[tuple[int, pa.Array]], rows: int) -> pa.Array:
 
 
 def _concat_sparse(windows: list[_Window]) -> SparseValues:
+    """Concatenate the windows' sparse values, with rows that count from the first window on."""
     if len(windows) == 1:
         return windows[0].sparse
     sparse: SparseValues = defaultdict(list)

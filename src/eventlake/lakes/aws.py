@@ -11,6 +11,7 @@ from eventlake.catalogs.glue import GlueCatalog
 from eventlake.errors import InvalidSettings
 from eventlake.lake import Lake
 from eventlake.lakes.aws_settings import AwsCatalog, AwsSettings
+from eventlake.lakes.emr_releases import check_release
 from eventlake.lakes.formats import make_format
 from eventlake.lakes.kinds import KINDS, LakeKind
 from eventlake.ports import Catalog, JobRunner
@@ -101,17 +102,24 @@ class AwsKind(LakeKind):
                 raise InvalidSettings(
                     f"a temporary cluster needs the settings {', '.join(missing)}"
                 )
+            check_release(
+                self.settings.emr_release_label, self.settings.emr_python, "emr_release_label"
+            )
             return self._on_temporary_cluster(store)
         if self.settings.emr_serverless_application_id:
             return self._on_serverless(store)
         if self.settings.emr_cluster_id:
-            check_cluster(self.access, self.settings.emr_cluster_id)
+            check_cluster(self.access, self.settings.emr_cluster_id, self._check_label)
             return self._on_cluster(store)
         return None
 
     def cluster_checks(self) -> Iterator[tuple[str, Callable[[], str]]]:
         if self.settings.emr_cluster_id:
-            yield from try_cluster(self.access, self.settings.emr_cluster_id)
+            yield from try_cluster(self.access, self.settings.emr_cluster_id, self._check_label)
+
+    def _check_label(self, label: str) -> None:
+        subject = f"emr_cluster_id is {self.settings.emr_cluster_id!r}: its release"
+        check_release(label, self.settings.emr_python, subject)
 
     @contextmanager
     def _on_cluster(self, store: Store) -> Iterator[JobRunner]:

@@ -22,7 +22,8 @@ ROLE_NAME = r"^(arn:aws[a-z-]*:iam::\d{12}:role/)?[\w+=,.@/-]+$"
 PROFILE_NAME = r"^(arn:aws[a-z-]*:iam::\d{12}:instance-profile/)?[\w+=,.@/-]+$"
 SUBNET = r"^subnet-[0-9a-f]+$"
 CONFIGURATION = r"^[\w .+-]+$"
-RELEASE = r"^emr-spark-([89]|\d{2})\.\d+\.\d+$"
+RELEASE = r"^emr-(7\.[1-9]\d*|spark-([89]|\d{2})\.\d+)\.\d+$"
+"""EMR 7.1 and later: 7.0 has no Python that EventLake runs on."""
 INSTANCE = r"^[a-z0-9-]+\.[a-z0-9-]+$"
 WORKSPACE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$"
 
@@ -121,7 +122,7 @@ class AwsSettings(LakeSettings):
         str,
         Field(
             pattern=RELEASE,
-            description="The EMR release of temporary clusters; it must have Spark 4",
+            description="The EMR release of temporary clusters: emr-7.1.0 or later",
         ),
     ] = "emr-spark-8.1.0"
     emr_instance_type: Annotated[

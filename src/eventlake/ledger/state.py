@@ -1,6 +1,7 @@
 """The state of a source after its commits: what a plan needs, in bounded size where possible."""
 
 from base64 import b64decode, b64encode
+from bisect import bisect_left
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any, Self
@@ -29,8 +30,8 @@ class State(FrozenModel):
 
     sequence: int = 0
     settings: SourceSettings | None = None
-    inputs: frozenset[bytes] = frozenset()
-    """Digests of the loaded inputs."""
+    inputs: bytes = b""
+    """Digests of the loaded inputs, sorted and joined: a set would take long to build."""
     tables: dict[str, TableSchema] = Field(default_factory=dict)
     ids: tuple[IdFile, ...] = ()
     retired: dict[str, str] = Field(default_factory=dict)
@@ -41,24 +42,20 @@ class State(FrozenModel):
     """The manifests of the commits up to the last snapshot."""
 
     @field_serializer("inputs", when_used="json")
-    def _pack_inputs(self, inputs: frozenset[bytes]) -> str:
-        return b64encode(b"".join(sorted(inputs))).decode()
+    def _encode_inputs(self, inputs: bytes) -> str:
+        return b64encode(inputs).decode()
 
     @field_validator("inputs", mode="before")
     @classmethod
-    def _unpack_inputs(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        packed = b64decode(value, validate=True)
-        starts = range(0, len(packed), DIGEST_BYTES)
-        return frozenset(packed[start : start + DIGEST_BYTES] for start in starts)
+    def _decode_inputs(cls, value: Any) -> Any:
+        return b64decode(value, validate=True) if isinstance(value, str) else value
 
     def apply_commits(self, commits: Iterable[tuple[int, Commit]], recent_runs: int) -> Self:
         """Return the state after further commits, given in order with their sequences.
 
         It has the sequences of the last `recent_runs` runs; those of older runs are in manifests.
         """
-        state, inputs, tables = self, set(self.inputs), dict(self.tables)
+        state, inputs, tables, runs = self, set[bytes](), dict(self.tables), dict(self.runs)
         for sequence, commit in commits:
             inputs.update(digest for one in commit.inputs for digest in digests(one))
             for table in commit.tables:
@@ -66,14 +63,16 @@ class State(FrozenModel):
                 # suppressed or skipped.
                 if table.adds or table.adopted or table.table.name in tables:
                     tables[table.table.name] = table.table
+            runs[commit.run_id] = sequence
             state = state._update_index(commit).model_copy(
-                update={
-                    "sequence": sequence,
-                    "settings": commit.settings,
-                    "runs": _keep_last({**state.runs, commit.run_id: sequence}, recent_runs),
-                }
+                update={"sequence": sequence, "settings": commit.settings}
             )
-        return state.model_copy(update={"inputs": frozenset(inputs), "tables": tables})
+        changes = {
+            "inputs": _insert_digests(self.inputs, inputs),
+            "tables": tables,
+            "runs": _keep_last(runs, recent_runs),
+        }
+        return state.model_copy(update=changes)
 
     def _update_index(self, commit: Commit) -> Self:
         replaced = {path for merge in commit.merges for path in merge.replaces}
@@ -82,16 +81,38 @@ class State(FrozenModel):
         ids = (*remaining, *(merge.file for merge in commit.merges), *commit.ids)
         unused = replaced | (_removed_id_files(self.ids) - _removed_id_files(ids))
         retired = self.retired | dict.fromkeys(sorted(unused), commit.run_id)
-        return self.model_copy(
-            update={
-                "ids": ids,
-                "retired": {p: run for p, run in retired.items() if p not in commit.deletes},
-            }
-        )
+        for path in commit.deletes:
+            retired.pop(path, None)
+        return self.model_copy(update={"ids": ids, "retired": retired})
 
     def has_loaded(self, one: Input) -> bool:
         """Whether an input, or the file that it is a copy of, was loaded."""
-        return any(digest in self.inputs for digest in digests(one))
+        return any(_has_digest(self.inputs, digest) for digest in digests(one))
+
+
+def _find_digest(packed: bytes, digest: bytes) -> int:
+    """The offset of a digest among sorted and joined ones, or where it would be inserted."""
+    count = len(packed) // DIGEST_BYTES
+    at = bisect_left(
+        range(count), digest, key=lambda n: packed[n * DIGEST_BYTES : (n + 1) * DIGEST_BYTES]
+    )
+    return at * DIGEST_BYTES
+
+
+def _has_digest(packed: bytes, digest: bytes) -> bool:
+    at = _find_digest(packed, digest)
+    return packed[at : at + DIGEST_BYTES] == digest
+
+
+def _insert_digests(packed: bytes, digests: Iterable[bytes]) -> bytes:
+    """Sorted and joined digests with further ones, each once."""
+    parts, end = [], 0
+    for digest in sorted(digests):
+        if not _has_digest(packed, digest):
+            at = _find_digest(packed, digest)
+            parts += [packed[end:at], digest]
+            end = at
+    return b"".join((*parts, packed[end:]))
 
 
 def _removed_id_files(files: Iterable[IdFile]) -> set[str]:

@@ -75,6 +75,9 @@ class Layout:
 
     data: str = "segment-data/data"
     reports: str = "segment-data/reports"
+    sync_reports: str = "segment-data/sync_reports"
+    """Copies of the reports for the table of that name: engines that do not look into subfolders
+    find the files of a partition directly in its folder."""
     quarantine: str = "segment-data/quarantine"
     ledger: str = "segment-data/ledger"
     catalog: str = "segment-data/catalog"
@@ -101,9 +104,18 @@ class Layout:
 
     def parse_report_path(self, path: str) -> tuple[str, str] | None:
         """The day and the source's folder of a report; None for the path of something else."""
-        pattern = r"/day=([^/]+)/source=([^/]+)/run_id=[^/]+/report\.json"
-        match = re.fullmatch(re.escape(self.reports) + pattern, path)
+        match = self._match_report(path)
         return (match[1], match[2]) if match else None
+
+    def report_copy_path(self, path: str) -> str:
+        """The path of the copy of a report for the table of reports."""
+        match = self._match_report(path)
+        assert match, path
+        return f"{self.sync_reports}/day={match[1]}/source={match[2]}/{match[3]}.json"
+
+    def _match_report(self, path: str) -> re.Match[str] | None:
+        pattern = r"/day=([^/]+)/source=([^/]+)/run_id=([^/]+)/report\.json"
+        return re.fullmatch(re.escape(self.reports) + pattern, path)
 
     def quarantine_path(self, folder: str, run_id: str) -> str:
         return f"{self.quarantine}/{folder}/day={run_day(run_id)}/{run_id}.parquet"

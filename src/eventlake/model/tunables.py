@@ -37,7 +37,7 @@ class WriteTunables:
 class LedgerTunables:
     """How a ledger keeps reading its state cheap."""
 
-    snapshot_every: int = 20
+    snapshot_every: int = 10
     """Commits per snapshot: about as many are read to get the current state."""
     merge_manifests: int = 8
     """Manifests of one size that are merged into one."""

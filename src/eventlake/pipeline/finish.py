@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 
+from eventlake import reports
 from eventlake.errors import EventLakeError
 from eventlake.lake import Lake
 from eventlake.ledger import remove_stage
@@ -84,7 +85,8 @@ def write_report(lake: Lake, commit: Commit, problems: Problems, progress: Progr
     path = lake.layout.report_path(commit.settings.folder, commit.run_id)
     try:
         finished = stamp(lake.clock.now())
-        lake.store.write(path, to_lines(report_lines(commit, finished, problems, lake.facts)))
+        lines = to_lines(report_lines(commit, finished, problems, lake.facts))
+        reports.write_report(lake.store, lake.layout, path, lines)
     except EventLakeError as problem:
         problems.setdefault(report.TABLE, (str(problem), problem.code))
         path = ""

@@ -100,7 +100,7 @@ def reports_table(lake: Lake, settings: SourceSettings, *days: str) -> CatalogTa
         database=report.DATABASE,
         name=report.TABLE,
         source=settings.folder,
-        location=lake.layout.reports,
+        location=lake.layout.sync_reports,
         columns=tuple(Column(name=name, type=kind) for name, kind in report.COLUMNS.items()),
         partition_columns=report.PARTITIONS,
         partitions=tuple({"source_id": settings.source_id, "day": day} for day in days),

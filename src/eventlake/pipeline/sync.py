@@ -45,6 +45,7 @@ from eventlake.pipeline.stage_paths import count_rows
 from eventlake.pipeline.tasks import Packed, Watch, Work, run_tasks
 from eventlake.pipeline.write import WriteJob, plan_tasks, plan_units, write_task
 from eventlake.ports import Progress, SparkProvider
+from eventlake.reports import write_report
 
 EVENT_BYTES = 130
 """Estimated size of an event in a gzip file, used to choose the number of tasks."""
@@ -168,7 +169,7 @@ def fail_run(run: Run, problem: BaseException) -> None:
         lines = failure_lines(
             run.plan.run_id, run.plan.settings, reason, code, finished, run.lake.facts
         )
-        run.lake.store.write(run.report, to_lines(lines))
+        write_report(run.lake.store, run.lake.layout, run.report, to_lines(lines))
 
 
 def read(run: Run) -> list[ReadResult]:

@@ -76,7 +76,7 @@ def run_tasks(spark: Spark, count: int, work: Work, watch: Watch) -> list[bytes]
     try:
         frame = spark.range(0, count, 1, count).mapInArrow(body, "task long, result binary")
         with ThreadPoolExecutor(1) as background:
-            running = background.submit(frame.toArrow)
+            running = background.submit(frame.collect)
             try:
                 while not wait([running], timeout=watch.seconds).done:
                     watch.callback()
@@ -84,7 +84,7 @@ def run_tasks(spark: Spark, count: int, work: Work, watch: Watch) -> list[bytes]
                 # Otherwise tasks would go on to write into the stage after its removal.
                 spark.stop()
                 raise
-        results = running.result().sort_by("task").column("result").to_pylist()
+        results = [bytes(result) for _, result in sorted(running.result())]
     except EventLakeError:
         raise
     except Exception as problem:

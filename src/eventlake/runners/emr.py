@@ -118,9 +118,12 @@ def describe_cluster(access: Access, cluster_id: str) -> Any:
         return access.client("emr").describe_cluster(ClusterId=cluster_id)["Cluster"]
 
 
-def check_cluster(access: Access, cluster_id: str) -> None:
-    """Raise InvalidSettings if a cluster does not exist or is terminated."""
-    status = describe_cluster(access, cluster_id)["Status"]
+def check_cluster(access: Access, cluster_id: str, check_label: Callable[[str], None]) -> None:
+    """Raise InvalidSettings if a cluster does not exist or is terminated, or what `check_label`
+    raises for its release label.
+    """
+    cluster = describe_cluster(access, cluster_id)
+    status = cluster["Status"]
     if status["State"] in TERMINATED:
         reason = status.get("StateChangeReason", {}).get("Message") or ""
         raise InvalidSettings(
@@ -128,9 +131,12 @@ def check_cluster(access: Access, cluster_id: str) -> None:
             f"{f' ({reason})' if reason else ''}: set a running one, or "
             "remove the setting to run here"
         )
+    check_label(str(cluster.get("ReleaseLabel") or ""))
 
 
-def try_cluster(access: Access, cluster_id: str) -> Iterator[tuple[str, Callable[[], str]]]:
+def try_cluster(
+    access: Access, cluster_id: str, check_label: Callable[[str], None]
+) -> Iterator[tuple[str, Callable[[], str]]]:
     """Yield the name of each EMR call of a run, and a function that tries it with an empty step.
 
     The functions return a text to show, and each needs the one before.
@@ -138,7 +144,7 @@ def try_cluster(access: Access, cluster_id: str) -> Iterator[tuple[str, Callable
     emr, steps = access.client("emr"), list[str]()
 
     def describe() -> str:
-        check_cluster(access, cluster_id)
+        check_cluster(access, cluster_id, check_label)
         return f"{cluster_id} accepts steps"
 
     def submit() -> str:

@@ -27,6 +27,8 @@ _CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
+    # Spark 4's default: an invalid cast in a query is an error, not null.
+    "spark.sql.ansi.enabled": "true",
     # Results are small values for the driver; the rows themselves never pass through the JVM.
     "spark.driver.maxResultSize": "0",
     "spark.executor.memory": "1g",
@@ -153,7 +155,7 @@ def _stop_half_started() -> None:
 def _warm_up(session: "SparkSession", master: str) -> None:
     """Start the Python workers with a small job."""
     workers = local_cores(master) or 1
-    session.range(0, workers, 1, workers).mapInArrow(lambda batches: batches, "id long").toArrow()
+    session.range(0, workers, 1, workers).mapInArrow(lambda batches: batches, "id long").collect()
 
 
 def local_cores(master: str) -> int | None:

@@ -17,6 +17,7 @@ from eventlake.model.values import FrozenModel
 from eventlake.pipeline.recover import recover
 from eventlake.pipeline.register import complete_tables, reports_table
 from eventlake.ports import NoProgress
+from eventlake.reports import restore_copies
 
 
 class RepairResult(FrozenModel):
@@ -116,8 +117,10 @@ def _drop_unknown(
 
 def _register_reports(lake: Lake, settings: SourceSettings, problems: list[str]) -> None:
     """Register all partitions of the source's reports; errors are added to `problems`."""
-    paths = (one.path for one in lake.store.objects(lake.layout.reports))
-    parsed = filter(None, map(lake.layout.parse_report_path, paths))
-    days = sorted({day for day, folder in parsed if folder == settings.folder})
+    try:
+        days = restore_copies(lake.store, lake.layout, settings.folder)
+    except EventLakeError as problem:
+        problems.append(str(problem))
+        return
     errors = lake.catalog.ensure([reports_table(lake, settings, *days)], NoProgress())
     problems += map(str, errors.values())

@@ -29,7 +29,7 @@ def test_sync_passes_only_options_that_were_set() -> None:
     assert (sync_call["source"], sync_call["changes"], sync_call["lake"]) == ("web", {}, "lake")
     options = ["--dedup-days", "3", "--skip-event", "Tick", "--naming", "native", "--lake", "here"]
     assert main(["sync", "--source", "web", "--quiet", *options], api) == 0
-    assert sync_call["changes"] == {"dedup_days": 3, "skip_events": ("Tick",), "naming": "native"}
+    assert sync_call["changes"] == {"dedup_days": 3, "skip_events": ["Tick"], "naming": "native"}
     assert sync_call["lake"] == "here"
 
 

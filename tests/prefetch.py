@@ -1,0 +1,21 @@
+"""Downloads the large parts of the suite beside it, so that the tests that need them wait less.
+
+A download that fails is left to its tests, which say why.
+"""
+
+import os
+from contextlib import suppress
+
+import pytest
+
+from tests.aws.trino import download_trino
+from tests.downloads import spark_release
+from tests.e2e.test_spark_releases import RELEASES
+
+if __name__ == "__main__":
+    os.nice(10)
+    for release in RELEASES:
+        with suppress(pytest.fail.Exception, pytest.skip.Exception):
+            spark_release(release)
+    with suppress(pytest.fail.Exception, pytest.skip.Exception):
+        download_trino()
