@@ -176,6 +176,24 @@ def test_sources_that_share_a_database_are_adopted_side_by_side(aws: Aws) -> Non
     assert ios.columns().keys() == tables
 
 
+def test_a_table_goes_on_with_all_names_that_segment_put_into_it(aws: Aws) -> None:
+    """Segment spelled one name otherwise than EventLake, which gives `i_os_opened`."""
+    source = SegmentSource(aws)
+    names = ("iOS Opened", "Ios Opened")
+    events = [
+        event("track", day, f"2026-11-{day:02}T07:00:00Z", names[day % 2], n=day) for day in (3, 4)
+    ]
+    source.archive(events, "logs")
+    source.land(events[1:])
+    adopted(source)
+    assert lakes.sync(aws.settings(), SOURCE).counts.landed == 1
+    assert source.columns().keys() == {"ios_opened"}
+    assert source.ids("ios_opened") == Counter(one["messageId"] for one in events)
+    lake = open_lake(aws.settings())
+    assert len(lake.query(f"select * from {source.database}.ios_opened")) == 2
+    assert lake.verify(SOURCE).problems == ()
+
+
 def test_a_table_is_skipped_by_its_name_in_the_catalog(aws: Aws) -> None:
     source = make_source(aws, catalog_name=prefixed("", "_partitioned"))
     adopted(source, skip_events=["identify_partitioned"])

@@ -13,7 +13,7 @@ The fast path does not see how deep a line nests. The parser finds out later and
 `split_deep` then rejects the lines that are.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -76,10 +76,13 @@ class Rules:
     skip: Collection[str] = ()
     suppressed: Collection[str] = ()
     """User ids whose events do not land."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """The tables of track events for which the naming gives another name."""
 
     def table(self, call: Call, event: str) -> str:
         """Return an event's table, without prefix; `event`, its name, matters for track only."""
-        return table_name(call, event, self.naming)
+        name = table_name(call, event, self.naming)
+        return self.renamed.get(name, name) if call is Call.TRACK else name
 
     def skips(self, call: Call, event: str) -> bool:
         """Whether `skip` contains the event, its table, or that table's name in the catalog.

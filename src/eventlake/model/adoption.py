@@ -14,7 +14,7 @@ from eventlake.model.catalog import CatalogTable
 from eventlake.model.layout import DatePartition, Layout
 from eventlake.model.naming import PLURALS, Call, Naming, table_name
 from eventlake.model.schema import TableSchema, new_table
-from eventlake.model.settings import SourceSettings
+from eventlake.model.settings import SourceSettings, source_settings
 from eventlake.model.tables import catalog_name, table_path
 
 T = TypeVar("T")
@@ -121,7 +121,7 @@ def settings_of_tables(
         "table_prefix": table_prefix,
         "database": tables[0].entry.database,
     }
-    return settings.model_copy(update=found)
+    return source_settings(**{**settings.model_dump(), **found})
 
 
 @dataclass(frozen=True)

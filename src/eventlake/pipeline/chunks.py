@@ -47,6 +47,8 @@ class ReadJob:
     settings: SourceSettings
     skip: frozenset[str]
     """Events and tables that are counted but not stored."""
+    renamed: dict[str, str]
+    """The tables of track events for which the naming gives another name."""
     table_types: dict[str, dict[str, Type]]
     """Column types of the existing tables."""
     suppressed: frozenset[str]

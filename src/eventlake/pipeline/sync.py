@@ -24,6 +24,7 @@ from eventlake.model.commit import Commit, IdMerge, Plan
 from eventlake.model.naming import Call
 from eventlake.model.report import failure_lines, stamp, to_lines
 from eventlake.model.schema import SchemaChange, new_table
+from eventlake.model.tables import renamed_tables
 from eventlake.model.tunables import Tunables
 from eventlake.pipeline.build_commit import RunResults, build_commit, check_counts
 from eventlake.pipeline.chunks import ReadJob
@@ -181,6 +182,7 @@ def read(run: Run) -> list[ReadResult]:
         run_id=plan.run_id,
         settings=plan.settings,
         skip=_list_skipped(plan),
+        renamed=renamed_tables(plan.tables.values()),
         table_types={name: table.types for name, table in plan.tables.items()},
         suppressed=run.suppressed,
         files=tuple(one.uri for one in plan.inputs),

@@ -35,8 +35,7 @@ def _read_events(check: Check, say: Callable[[str], None]) -> Iterator[Row]:
             say(f"reading {shown}")
             try:
                 lines = read_lines(partial(check.files.open_log, uri))
-                skip = _list_skipped(check, commit)
-                yield from _parse_events(lines, number, commit, skip, check.recounts[commit.seq])
+                yield from _parse_events(check, lines, number, commit)
                 check.files_read += 1
             except FAILURES as problem:
                 check.unverifiable.append(commit.seq)
@@ -51,12 +50,9 @@ def _list_skipped(check: Check, commit: Commit) -> frozenset[str]:
 
 
 def _parse_events(
-    lines: Iterator[bytes | None],
-    number: int,
-    commit: Commit,
-    skip: frozenset[str],
-    counts: Counter[str],
+    check: Check, lines: Iterator[bytes | None], number: int, commit: Commit
 ) -> Iterator[Row]:
+    counts, skip = check.recounts[commit.seq], _list_skipped(check, commit)
     naming, prefix = commit.settings["naming"], commit.settings["table_prefix"]
     # The lake has no list of suppressed users: anybody may be, if the commit suppressed events.
     doubt = 2 if commit.counts["suppressed"] else 0
@@ -70,6 +66,8 @@ def _parse_events(
         counts["received"] += 1
         name = event["event"] if event["type"] == "track" else ""
         table = table_name(event["type"], name, naming)
+        if name:
+            table = check.table_of_folder.get(table, table)
         if skip and not skip.isdisjoint((table, name, catalog_name(table, prefix))):
             counts["skipped"] += 1
             continue

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eventlake.verify.events import catalog_name
+from eventlake.verify.events import CALL_TABLES, catalog_name
 from eventlake.verify.files import LakeFiles, Prefixes
 from eventlake.verify.ledger import Commit
 
@@ -62,6 +62,17 @@ class Check:
         """The name of a table in the catalog: the one in the ledger, else by rule."""
         own = self.tables[table].get("catalog_name")
         return str(own or catalog_name(table, self.settings["table_prefix"]))
+
+    @cached_property
+    def table_of_folder(self) -> dict[str, str]:
+        """By name of a folder that an adopted table has, the table of track events named so."""
+        found = {}
+        for name, table in self.tables.items():
+            folder = table.get("location", "").rpartition("=")[2]
+            is_track = table.get("call") == "track"
+            if folder and folder != name and not (is_track and folder in CALL_TABLES):
+                found[folder] = name if is_track else f"track_{folder}"
+        return found
 
     @property
     def source_path(self) -> str:

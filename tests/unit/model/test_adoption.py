@@ -11,6 +11,7 @@ from eventlake.model.layout import DEFAULT_LAYOUT, DatePartition
 from eventlake.model.naming import Call, Naming
 from eventlake.model.schema import Column, TableSchema
 from eventlake.model.settings import SourceSettings, source_settings
+from eventlake.model.tables import renamed_tables
 from eventlake.model.types import Type
 
 DATA = "segment-data/data"
@@ -135,6 +136,12 @@ def test_events_go_to_the_table_that_has_them_however_its_name_is_spelled() -> N
     assert schemas["i_os_opened"].location == f"{DATA}/src1/segment_type=ios_opened"
     assert schemas["i_os_opened"].catalog_name == "ios_opened"
     assert schemas["identify"].location == ""
+    assert renamed_tables(schemas.values()) == {"ios_opened": "i_os_opened"}
+
+
+def test_a_track_does_not_go_to_another_calls_table_that_is_named_so() -> None:
+    schemas = mapped(IDENTIFY, ORDER, found("pages", call="page"), naming="segment")
+    assert renamed_tables(schemas.values()) == {"pages": "track_pages"}
 
 
 def test_only_tables_of_tracks_get_the_column_of_their_event() -> None:

@@ -23,6 +23,7 @@ def read_job(folder: Path, logs: Sequence[Sequence[str]], groups: tuple[range, .
         run_id=str(folder),
         settings=source_settings(source="web"),
         skip=frozenset(),
+        renamed={},
         table_types={},
         suppressed=frozenset(),
         files=tuple(uris),
