@@ -11,6 +11,7 @@ from eventlake.lakes.local import LocalKind
 from eventlake.lakes.local_settings import LocalSettings
 from eventlake.secrets import EnvironmentSecrets
 from eventlake.stores import Disk, Object
+from eventlake.stores.store import Change
 
 Listener = Callable[[str, str], None]
 """Gets the name of an operation and a path; may raise."""
@@ -53,6 +54,9 @@ class WatchedDisk(Disk):
 
     def create(self, path: str, data: bytes) -> bool:
         return bool(self._watch("create", path, data))
+
+    def update(self, path: str, change: Change) -> None:
+        self._watch("update", path, change)
 
     def publish(self, staged: str, final: str) -> None:
         self._watch("publish", staged, final)

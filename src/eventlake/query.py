@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -14,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem, LocalFileSystem, copy_files
 
 from eventlake.errors import Damaged, InvalidSettings, Unavailable
 from eventlake.kernels.cast import ARROW_BY_TYPE
 from eventlake.model.types import Type
+from eventlake.parallel import MAX_REQUESTS
 from eventlake.stores.damage import RESTORE
 
 if TYPE_CHECKING:
@@ -50,6 +53,16 @@ _NO_TABLE = re.compile(r'Table with name "?([^"\s]+)"? does not exist[^.!]*[.!]'
 _NO_SPARK_TABLE = re.compile(r"The table or view (\S+) cannot be found\.")
 
 
+TYPE_BY_ARROW = {arrow: kind for kind, arrow in ARROW_BY_TYPE.items()}
+_TEXTS = {
+    Type.BOOLEAN: ("(?i)true|false", "boolean"),
+    Type.BIGINT: (r"[+-]?\d+", "bigint"),
+    Type.DECIMAL: (r"[+-]?\d+(\.\d+)?", "decimal(38,6)"),
+    Type.TIMESTAMP: (r"\d{4}-\d\d-\d\d.*", "timestamptz"),
+}
+"""Texts that cast to a type, and the type's name in DuckDB."""
+
+
 @dataclass(frozen=True)
 class QueryTable:
     """A table of the catalog and its data files."""
@@ -60,6 +73,8 @@ class QueryTable:
     partition_columns: Sequence[str]
     files: Sequence[File]
     filesystem: FileSystem = field(default_factory=LocalFileSystem)
+    retyped: Sequence[str] = ()
+    """Columns that have another type in some files."""
 
     @property
     def full_name(self) -> str:
@@ -110,6 +125,7 @@ def run_spark_query(spark: "SparkSession", tables: Iterable[QueryTable], sql: st
     except (errors.PySparkException, Py4JJavaError) as problem:
         if _SPARK_FAILURE in str(problem):
             _raise_if_damaged(used)
+            _raise_if_retyped(used)
         raise InvalidSettings(_explain_spark(str(problem), lake)) from problem
 
 
@@ -145,13 +161,24 @@ def _raise_if_damaged(tables: Iterable[QueryTable]) -> None:
         scheme = "" if on_disk else f"{table.filesystem.type_name}://"
         for path, partition in table.files:
             try:
-                for _ in dataset(replace(table, files=[(path, partition)])).to_batches():
+                fixed = [one for one in table.columns if one[0] not in table.retyped]
+                one_file = replace(table, files=[(path, partition)], columns=fixed)
+                for _ in dataset(one_file).to_batches():
                     pass
             except (pa.ArrowException, OSError) as problem:
                 if _REFUSED.search(str(problem)):  # by the store: the file may be fine
                     return
                 reason = _one_line(str(problem))
                 raise Damaged(f"{scheme}{path} is damaged ({reason}): {RESTORE}") from problem
+
+
+def _raise_if_retyped(tables: Iterable[QueryTable]) -> None:
+    columns = [f"{table.full_name}.{name}" for table in tables for name in table.retyped]
+    if columns:
+        raise InvalidSettings(
+            f"the type of {', '.join(columns)} was changed, and Spark cannot read the files that "
+            "have the old type: bring them along with `eventlake replay`, or query with DuckDB"
+        )
 
 
 def similar_tables(name: str, tables: Iterable[QueryTable]) -> list[str]:
@@ -185,8 +212,64 @@ def select_mentioned(tables: Sequence[QueryTable], sql: str) -> list[QueryTable]
 
 
 def _register(connection: duckdb.DuckDBPyConnection, table: QueryTable) -> None:
-    connection.register(table.full_name, dataset(table))
-    connection.execute(f'create view "{table.database}"."{table.name}" as from "{table.full_name}"')
+    """Create the view of a table; columns with several types are cast to the catalog's."""
+    types, parts = dict(table.columns), []
+    for number, (stored, files) in enumerate(_group_by_types(table).items()):
+        name = f"{table.full_name}.{number}"
+        columns = [(column, dict(stored).get(column, kind)) for column, kind in table.columns]
+        connection.register(name, dataset(replace(table, columns=columns, files=files)))
+        casts = ", ".join(
+            f'{_cast(column, Type(kind), Type(types[column]))} as "{column}"'
+            for column, kind in stored
+        )
+        parts.append(f'(from "{name}" select *{f" replace ({casts})" if casts else ""})')
+    rows = " union all ".join(parts)
+    connection.execute(f'create view "{table.database}"."{table.name}" as {rows}')
+
+
+def _group_by_types(table: QueryTable) -> dict[tuple[tuple[str, str], ...], list[File]]:
+    """The files of a table by the types of retyped columns that are not those of the catalog."""
+    if not table.retyped:
+        return {(): list(table.files)}
+    with ThreadPoolExecutor(MAX_REQUESTS) as pool:  # reads from a bucket mostly wait
+        schemas = list(pool.map(lambda file: _read_schema(table, file[0]), table.files))
+    groups: dict[tuple[tuple[str, str], ...], list[File]] = {}
+    for schema, file in zip(schemas, table.files, strict=True):
+        stored = tuple(
+            (column, str(TYPE_BY_ARROW[schema.field(column).type]))
+            for column, kind in table.columns
+            if column in table.retyped
+            and column in schema.names
+            and TYPE_BY_ARROW.get(schema.field(column).type, Type(kind)) is not Type(kind)
+        )
+        groups.setdefault(stored, []).append(file)
+    return groups or {(): []}
+
+
+def _read_schema(table: QueryTable, path: str) -> pa.Schema:
+    try:
+        return pq.read_schema(path, filesystem=table.filesystem)
+    except (pa.ArrowException, OSError):  # the query fails with the same error
+        return pa.schema([])
+
+
+def _cast(column: str, stored: Type, wanted: Type) -> str:
+    """The SQL that casts a stored column as a load casts values; what does not cast is null."""
+    name = f'"{column}"'
+    if wanted is Type.STRING:
+        text = f"cast({name} as varchar)"
+        return f"rtrim(rtrim({text}, '0'), '.')" if stored is Type.DECIMAL else text
+    if stored is Type.STRING:
+        pattern, kind = _TEXTS[wanted]
+        return (
+            f"case when regexp_full_match({name}, '{pattern}') then try_cast({name} as {kind}) end"
+        )
+    if stored in (Type.BIGINT, Type.DECIMAL) and wanted is not Type.TIMESTAMP:
+        if wanted is Type.BOOLEAN:
+            return f"case {name} when 1 then true when 0 then false end"
+        whole = f"trunc({name})" if wanted is Type.BIGINT else name
+        return f"try_cast({whole} as {wanted})"
+    return f"cast(null as {_TEXTS[wanted][1]})"
 
 
 def dataset(table: QueryTable) -> ds.Dataset:

@@ -9,7 +9,7 @@ import pytest
 from eventlake.errors import Damaged, InvalidSettings
 from eventlake.model.settings import SourceSettings, source_settings
 from eventlake.services import repair as repair_module
-from eventlake.services.load import LoadResult
+from eventlake.services.load import LoadResult, plan_load
 from eventlake.services.read import open_lake
 from tests import lakes, processes
 from tests.processes import Meet
@@ -157,6 +157,36 @@ def test_the_folder_of_a_table_does_not_know_the_prefix(tmp_path: Path) -> None:
     load(events(tmp_path / "1.json", "a", range(1)), lake, source="web", table_prefix="ios")
     folders = [path.name for path in (lake / "segment-data/data/web").iterdir()]
     assert folders == ["segment_type=order_done"]
+
+
+@pytest.mark.parametrize("prefix", ["ios-prod", "iOS_prod"])
+def test_a_prefix_is_snake_cased_with_a_note_and_in_no_path(tmp_path: Path, prefix: str) -> None:
+    lake = tmp_path / "lake"
+    wanted = source_settings(source="web", table_prefix=prefix)
+    path = events(tmp_path / "1.json", "a", range(1))
+    note = f"table_prefix {prefix!r} became 'ios_prod', as in table names"
+    assert plan_load([path], lake=lake, settings=wanted).warnings == (note,)
+    assert lakes.load([path], lake, settings=wanted).warnings == (note,)
+    assert count(lake, "web.ios_prod_order_done") == 1
+    named = [path for path in lake.rglob("*") if "ios" in str(path.relative_to(lake)).lower()]
+    assert named == [lake / "segment-data/catalog/web/ios_prod_order_done.json"]
+    again = load(
+        events(tmp_path / "2.json", "b", range(1)), lake, source="web", table_prefix=prefix
+    )
+    assert again.warnings == (note,), "the prefix is the same as before"
+
+
+def test_commands_show_the_note_of_a_prefix(tmp_path: Path) -> None:
+    lake, output = tmp_path / "lake", tmp_path / "output"
+    path = events(tmp_path / "1.json", "a", range(1))
+    events(lake / "segment-logs/web/2026-11-01/1.json", "b", range(1))
+    note = "table_prefix 'ios-prod' became 'ios_prod', as in table names"
+    options = ("--source", "web", "--lake", lake, "--table-prefix", "ios-prod")
+    for command in (("load", path), ("sync",)):
+        shown = lakes.command_without_spark(*command, *options, output=output)
+        assert f"warning: {note}" in lakes.read_output(shown, output).err
+    as_json = lakes.command_without_spark("load", path, *options, "--json", output=output)
+    assert note in lakes.read_output(as_json, output).value["warnings"]
 
 
 # A catalog that was changed by hand

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from tests.unit.test_query import WORDS, orders, table
@@ -58,3 +60,12 @@ def test_a_damaged_file_is_named_with_spark_too(
     Path(path).write_bytes(content)
     with pytest.raises(Damaged, match=path):
         run_spark_query(spark, [orders], "select * from web.orders")
+
+
+def test_spark_names_a_column_whose_type_was_changed(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "1.parquet"
+    pq.write_table(pa.table({"price": [5]}), path)
+    files = [(str(path), {"day": "2026-11-01"})]
+    mixed = QueryTable("web", "paid", [("price", "string")], ("day",), files, retyped=["price"])
+    with pytest.raises(InvalidSettings, match=r"web\.paid\.price was changed.*eventlake replay"):
+        run_spark_query(spark, [mixed], "select price from web.paid")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from eventlake.errors import InvalidSettings
+from eventlake.kernels.cast import ARROW_BY_TYPE
 from eventlake.model.settings import RESERVED
+from eventlake.model.types import Type
 from eventlake.query import QueryTable, run_query, similar_tables
 
 NOON = datetime(2026, 11, 1, 12, 30, 0, 123456, tzinfo=UTC)
@@ -258,3 +261,47 @@ def test_nearest_names_are_full_names() -> None:
     ]
     assert similar_tables("`web`.`order_complete`", tables)[0] == "web.order_completed"
     assert similar_tables("zebra", tables) == []
+
+
+# Columns whose type was changed
+
+STORED: dict[Type, list[Any]] = {
+    Type.BOOLEAN: [True],
+    Type.BIGINT: [7, 1, 0],
+    Type.DECIMAL: [Decimal("-1.500000"), Decimal("1.000000"), Decimal(10) ** 20],
+    Type.STRING: ["abc", "+12", "-1.5", "TRUE", "2026-11-01T12:30:00.123456Z"],
+    Type.TIMESTAMP: [NOON],
+}
+CASTS: dict[tuple[Type, Type], list[Any]] = {
+    (Type.BOOLEAN, Type.STRING): ["true"],
+    (Type.BIGINT, Type.BOOLEAN): [None, True, False],
+    (Type.BIGINT, Type.DECIMAL): [Decimal(7), Decimal(1), Decimal(0)],
+    (Type.BIGINT, Type.STRING): ["7", "1", "0"],
+    (Type.DECIMAL, Type.BOOLEAN): [None, True, None],
+    (Type.DECIMAL, Type.BIGINT): [-1, 1, None],
+    (Type.DECIMAL, Type.STRING): ["-1.5", "1", "1" + "0" * 20],
+    (Type.STRING, Type.BOOLEAN): [None, None, None, True, None],
+    (Type.STRING, Type.BIGINT): [None, 12, None, None, None],
+    (Type.STRING, Type.DECIMAL): [None, Decimal(12), Decimal("-1.5"), None, None],
+    (Type.STRING, Type.TIMESTAMP): [None, None, None, None, NOON],
+    (Type.TIMESTAMP, Type.STRING): ["2026-11-01 12:30:00.123456+00"],
+}
+"""Casts by stored and new type; all others give nulls."""
+
+
+@pytest.mark.parametrize(("before", "now"), list(permutations(Type, 2)))
+def test_old_files_are_cast_to_the_new_type_of_a_column(
+    tmp_path: Path, before: Type, now: Type
+) -> None:
+    files = []
+    for kind in (before, now):
+        path = str(tmp_path / f"{kind.name}.parquet")
+        pq.write_table(pa.table({"x": pa.array(STORED[kind], ARROW_BY_TYPE[kind])}), path)
+        files.append((path, {"day": kind.name}))
+    mixed = QueryTable("web", "t", [("x", str(now))], ("day",), files, retyped=["x"])
+    old, new = (
+        run_query([mixed], f"select x from web.t where day = '{kind.name}'").column("x").to_pylist()
+        for kind in (before, now)
+    )
+    assert old == CASTS.get((before, now), [None] * len(STORED[before]))
+    assert new == STORED[now]

@@ -1,16 +1,24 @@
 """A catalog in the lake itself, with one JSON file per table."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
+
+import msgspec
 
 from eventlake.errors import EventLakeError
 from eventlake.model.catalog import CatalogTable, merge_tables
 from eventlake.model.layout import DEFAULT_LAYOUT, Layout
-from eventlake.parallel import run_per_table
+from eventlake.model.types import Type
+from eventlake.parallel import MAX_REQUESTS, run_per_table
 from eventlake.ports import Progress
 from eventlake.stores import Store
 from eventlake.stores.damage import parse_value, read_value
+
+OWN_TYPES = frozenset(map(str, Type))
 
 
 @dataclass(frozen=True)
@@ -26,12 +34,14 @@ class FilesCatalog:
     def tables(self, database: str = "") -> Sequence[CatalogTable]:
         folder = self.layout.catalog
         databases = [database] if database else self.databases()
-        return [
-            self._read(f"{folder}/{name}/{file}").model_copy(update={"partitions": ()})
+        paths = [
+            f"{folder}/{name}/{file}"
             for name in databases
             for file in self.store.names(f"{folder}/{name}")[1]
             if file.endswith(".json") and not file.startswith(".")  # ignore foreign files
         ]
+        with ThreadPoolExecutor(MAX_REQUESTS) as pool:  # reads from a bucket mostly wait
+            return list(pool.map(self._list_entry, paths))
 
     def table(self, database: str, name: str) -> CatalogTable | None:
         path = self._path(database, name)
@@ -59,6 +69,18 @@ class FilesCatalog:
             return after.to_json() if after != before else None
 
         self.store.update(path, update)
+
+    def _list_entry(self, path: str) -> CatalogTable:
+        """Read a table without its partitions; types that EventLake does not use are foreign."""
+        data = self.store.read(path)
+        with suppress(msgspec.MsgspecError, KeyError, TypeError):  # parsing names what is wrong
+            entry: dict[str, Any] = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+            entry.pop("partitions", None)  # without parsing these, which may be many
+            columns = msgspec.json.decode(entry["columns"])
+            foreign = {one["name"]: one["type"] for one in columns if one["type"] not in OWN_TYPES}
+            known = [one | {"type": "string"} if one["name"] in foreign else one for one in columns]
+            data = msgspec.json.encode({**entry, "columns": known, "foreign": foreign})
+        return parse_value(self.store, path, CatalogTable, data)
 
     def _read(self, path: str) -> CatalogTable:
         return read_value(self.store, path, CatalogTable)

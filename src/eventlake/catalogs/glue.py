@@ -14,6 +14,7 @@ from eventlake.catalogs.glue_tables import (
     Shape,
     add_columns,
     catalog_table,
+    check_locations,
     check_same,
     columns_of,
     glue_column,
@@ -22,6 +23,7 @@ from eventlake.catalogs.glue_tables import (
     partition_input,
     partition_location,
     partition_names,
+    partition_range,
     path_below,
     table_input,
 )
@@ -264,6 +266,10 @@ class GlueCatalog:
         each = {tuple(one[name] for name in keys): one for one in table.partitions}
         inputs = [partition_input(self.root, table, current, dict(one)) for one in each.values()]
         self._call_in_batches("BatchCreatePartition", "PartitionInputList", table, inputs)
+        if table.format == "json" and inputs:  # lakes of an account share the table of reports
+            chosen = partition_range(table, inputs)
+            current_ones = self._partitions(table, Expression=chosen, ExcludeColumnSchema=True)
+            check_locations(table, inputs, current_ones)
 
     def _correct_partitions(self, table: CatalogTable) -> None:
         """Set partitions' locations to their own folders, and delete those not in `table`."""

@@ -1,7 +1,7 @@
 """Conversion of tables to and from Glue's structures, also of tables that others created."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from eventlake.catalogs.glue_projection import ENABLED
@@ -97,6 +97,14 @@ def partition_location(root: str, table: CatalogTable, values: Mapping[str, str]
     return f"{location(root, table)}{_folder(table, values)}/"
 
 
+def partition_range(table: CatalogTable, inputs: Sequence[Shape]) -> str:
+    """The filter expression of the partitions from the first to the last of `inputs`."""
+    keys = zip(
+        table.partition_columns, zip(*(one["Values"] for one in inputs), strict=True), strict=True
+    )
+    return " AND ".join(f"{key} >= '{min(v)}' AND {key} <= '{max(v)}'" for key, v in keys)
+
+
 def _folder(table: CatalogTable, values: Mapping[str, str]) -> str:
     if table.format == "json":  # reports are in folders by day, then by source
         return partition_path({"day": values["day"], "source": table.source or values["source_id"]})
@@ -185,3 +193,22 @@ def check_same(root: str, table: CatalogTable, registered: Shape) -> None:
             f"and date_partition asks for {', '.join(table.partition_columns)}: set the "
             "date_partition that the table has, or drop the table and load again"
         )
+
+
+def check_locations(
+    table: CatalogTable, inputs: Iterable[Shape], registered: Iterable[Shape]
+) -> None:
+    """Raise InvalidSettings if a registered partition of the reports is that of another lake.
+
+    The keys of the table are only source and day, so they cannot tell the two apart.
+    """
+    wanted = {tuple(one["Values"]): one["StorageDescriptor"]["Location"] for one in inputs}
+    for one in registered:
+        place = one["StorageDescriptor"]["Location"]
+        if wanted.get(tuple(one["Values"]), place).rstrip("/") != place.rstrip("/"):
+            source, day = one["Values"]
+            raise InvalidSettings(
+                f"{table.full_name} has the reports of the source {source} of {day} in another "
+                f"lake ({place}): sources of lakes that share a Glue catalog need different ids "
+                "(--source-id); `eventlake reports` and `eventlake query` show this lake's own"
+            )

@@ -30,6 +30,7 @@ def print_adoption_plan(plan: "AdoptionPlan") -> None:
     files = show.pluralize(plan.files, "file")
     show.print_line(f"would adopt {show.pluralize(len(plan.tables), 'table')} with {files}")
     show.print_line(f"would mark {plan.logs:,} raw logs before {plan.since} as loaded")
+    _print_warnings(plan)
 
 
 def print_adoption(adopted: "AdoptionResult") -> None:
@@ -40,8 +41,14 @@ def print_adoption(adopted: "AdoptionResult") -> None:
     show.print_line(f"{adopted.ids:,} message ids since {adopted.since} indexed")
     show.print_line(f"{adopted.logs:,} older raw logs marked as loaded")
     show.print_line(f"next: eventlake sync --source {adopted.source}")
+    _print_warnings(adopted)
     if adopted.message:
         show.print_stderr(f"warning: {adopted.message}; the next sync tries again")
+
+
+def _print_warnings(plan: "AdoptionPlan") -> None:
+    for warning in plan.warnings:
+        show.print_stderr(f"warning: {warning}")
 
 
 def print_differences(rows: Sequence[Sequence[str]]) -> None:

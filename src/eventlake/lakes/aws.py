@@ -10,8 +10,8 @@ from eventlake.catalogs.files import FilesCatalog
 from eventlake.catalogs.glue import GlueCatalog
 from eventlake.errors import InvalidSettings
 from eventlake.lake import Lake
+from eventlake.lakes.aws_releases import check_release
 from eventlake.lakes.aws_settings import AwsCatalog, AwsSettings
-from eventlake.lakes.emr_releases import check_release
 from eventlake.lakes.formats import make_format
 from eventlake.lakes.kinds import KINDS, LakeKind
 from eventlake.ports import Catalog, JobRunner

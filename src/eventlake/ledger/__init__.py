@@ -13,13 +13,25 @@ from eventlake.ledger.stage import (
     remove_stage,
 )
 from eventlake.ledger.state import State
+from eventlake.ledger.unregistered import (
+    REPORTS,
+    Refusal,
+    add_refusals,
+    describe_refusals,
+    read_refusals,
+    remove_refusals,
+)
 
 __all__ = [
     "DEAD_AFTER",
+    "REPORTS",
     "Lease",
     "Ledger",
+    "Refusal",
     "Stage",
     "State",
+    "add_refusals",
+    "describe_refusals",
     "find_source",
     "is_dead",
     "lease_path",
@@ -27,6 +39,8 @@ __all__ = [
     "list_sources",
     "list_staged_runs",
     "read_lease",
+    "read_refusals",
+    "remove_refusals",
     "remove_stage",
     "resolve_source",
 ]

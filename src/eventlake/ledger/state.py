@@ -36,6 +36,8 @@ class State(FrozenModel):
     ids: tuple[IdFile, ...] = ()
     retired: dict[str, str] = Field(default_factory=dict)
     """Index files that are no longer read, with the run that merged them."""
+    retyped: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """By table, the columns whose type was changed, so that older files may have another."""
     runs: dict[str, int] = Field(default_factory=dict)
     """The sequence of each recent run."""
     manifests: tuple[Manifest, ...] = ()
@@ -65,7 +67,11 @@ class State(FrozenModel):
                     tables[table.table.name] = table.table
             runs[commit.run_id] = sequence
             state = state._update_index(commit).model_copy(
-                update={"sequence": sequence, "settings": commit.settings}
+                update={
+                    "sequence": sequence,
+                    "settings": commit.settings,
+                    "retyped": _add_retyped(state.retyped, commit),
+                }
             )
         changes = {
             "inputs": _insert_digests(self.inputs, inputs),
@@ -113,6 +119,13 @@ def _insert_digests(packed: bytes, digests: Iterable[bytes]) -> bytes:
             parts += [packed[end:at], digest]
             end = at
     return b"".join((*parts, packed[end:]))
+
+
+def _add_retyped(before: dict[str, tuple[str, ...]], commit: Commit) -> dict[str, tuple[str, ...]]:
+    added = {one.table.name: [c.name for c in one.retyped] for one in commit.tables if one.retyped}
+    return before | {
+        table: tuple(sorted({*before.get(table, ()), *names})) for table, names in added.items()
+    }
 
 
 def _removed_id_files(files: Iterable[IdFile]) -> set[str]:

@@ -121,7 +121,8 @@ def settings_of_tables(
         "table_prefix": table_prefix,
         "database": tables[0].entry.database,
     }
-    return source_settings(**{**settings.model_dump(), **found})
+    source_settings(**{**settings.model_dump(), **found})  # names may be none that we accept
+    return settings.model_copy(update=found)
 
 
 @dataclass(frozen=True)

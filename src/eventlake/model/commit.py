@@ -6,6 +6,7 @@ from pydantic import Field
 
 from eventlake.model.schema import Column, TableSchema
 from eventlake.model.settings import SourceSettings
+from eventlake.model.types import Type
 from eventlake.model.values import FrozenModel
 
 
@@ -66,6 +67,13 @@ class Plan(FrozenModel):
     """Index files replaced so long ago that no run reads them."""
     renamed: bool = False
     """Whether the catalog names of the tables change."""
+    retyped: dict[str, dict[str, Type]] = Field(default_factory=dict)
+    """By table, columns that get another type with this run."""
+
+    def starting_table(self, name: str) -> TableSchema | None:
+        """A table as the run extends it: with its new types; None if it is new."""
+        table = self.tables.get(name)
+        return table.with_types(self.retyped.get(name, {})) if table else None
 
 
 Bound = int | str | None

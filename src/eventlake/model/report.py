@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from eventlake.errors import EventLakeError
-from eventlake.model.commit import Commit, Counts, TableCommit
+from eventlake.model.commit import Commit, CommitKind, Counts, TableCommit
 from eventlake.model.settings import SourceSettings
 from eventlake.model.tables import catalog_name
 from eventlake.model.types import Type
@@ -25,7 +25,7 @@ COLUMNS = {
     "row_count": Type.BIGINT,
     **dict.fromkeys(("is_new", "replay"), Type.BOOLEAN),
     **dict.fromkeys(
-        ("replay_from", "replay_to", "emr_cluster_id", "s3_bucket"),
+        ("replay_from", "replay_to", "emr_cluster_id", "s3_bucket", "warning"),
         Type.STRING,
     ),
     **dict.fromkeys(
@@ -91,8 +91,21 @@ def report_lines(
         "files_written": len(files),
         "is_new": any(done.is_new for done in commit.tables),
     }
-    tables = ((catalog_name(commit.settings, done.table), done) for done in commit.tables)
-    return [run, *(_table_line(head, name, done, problems) for name, done in tables)]
+    lines = [
+        _table_line(head, catalog_name(commit.settings, done.table), done, problems)
+        for done in commit.tables
+    ]
+    if commit.kind is CommitKind.LOAD:  # a replay brings the older partitions along
+        pairs = zip(lines, commit.tables, strict=True)
+        lines = [{**line, **_retype_warning(done)} for line, done in pairs]
+    return [run, *lines]
+
+
+def _retype_warning(done: TableCommit) -> Line:
+    if not done.retyped:
+        return {}
+    types = ", ".join(f"{column.name} is now {column.type}" for column in done.retyped)
+    return {"warning": f"{types}: older partitions need a replay"}
 
 
 def _table_line(head: Line, name: str, done: TableCommit, problems: Problems) -> Line:

@@ -2,13 +2,20 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from eventlake.errors import InvalidSettings
 from eventlake.model.layout import DatePartition
-from eventlake.model.naming import Naming, database_name
+from eventlake.model.naming import Naming, database_name, snake_case
 from eventlake.model.values import FrozenModel
 
 M = TypeVar("M", bound=FrozenModel)
@@ -76,6 +83,7 @@ class SourceSettings(FrozenModel):
             description="The maximum number of columns of a table; other values are rescued",
         ),
     ] = 2000
+    _notes: tuple[str, ...] = PrivateAttr(())
 
     @model_validator(mode="before")
     @classmethod
@@ -88,6 +96,24 @@ class SourceSettings(FrozenModel):
             "source_id": values.get("source_id") or slug,
             "database": values.get("database") or database_name(slug),
         }
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _note_prefix(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        settings = handler(values)
+        prefix = values.get("table_prefix") if isinstance(values, dict) else None
+        if prefix and prefix != settings.table_prefix:
+            note = f"table_prefix {prefix!r} became {settings.table_prefix!r}, as in table names"
+            settings._notes = (note,)
+        return settings
+
+    @field_validator("table_prefix")
+    @classmethod
+    def _snake_case_prefix(cls, value: str) -> str:
+        prefix = snake_case(value.lower())  # `iOS` is one word here
+        if value and not prefix:
+            raise ValueError("it needs a letter or digit (a-z, 0-9)")
+        return prefix
 
     @field_validator("source", "source_id", "workspace")
     @classmethod
@@ -121,6 +147,11 @@ class SourceSettings(FrozenModel):
     def columns(self) -> Naming:
         """The naming of columns."""
         return self.column_naming or self.naming
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know about values that were changed when they were entered."""
+        return self._notes
 
     @property
     def folder(self) -> str:

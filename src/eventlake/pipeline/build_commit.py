@@ -17,7 +17,7 @@ from eventlake.model.commit import (
 )
 from eventlake.model.layout import Layout, data_path
 from eventlake.model.naming import Call
-from eventlake.model.schema import SchemaChange, new_table
+from eventlake.model.schema import SchemaChange, TableSchema, new_table
 from eventlake.model.tables import table_path
 from eventlake.pipeline.results import (
     ChunkMeta,
@@ -124,9 +124,10 @@ def _data_files(
 def _table_commits(layout: Layout, plan: Plan, results: RunResults) -> list[TableCommit]:
     files = _data_files(layout, plan, results)
     chunks, excluded = results.chunks, _count_excluded(results.read)
+    names = chunks.keys() | excluded.keys() | plan.retyped.keys()
     return [
         _table_commit(plan, results, name, chunks.get(name, []), excluded.get(name), files[name])
-        for name in sorted(chunks.keys() | excluded.keys())
+        for name in sorted(names)
     ]
 
 
@@ -138,17 +139,19 @@ def _table_commit(
     excluded: tuple[Call, int, int] | None,
     files: list[DataFile],
 ) -> TableCommit:
-    call, suppressed, skipped = excluded or (chunks[0].call, 0, 0)
+    existing = plan.tables.get(table)
+    call, suppressed, skipped = excluded or (_call_of(existing, chunks), 0, 0)
     rows, landed = sum(chunk.rows for chunk in chunks), sum(chunk.landed_rows for chunk in chunks)
     written = sum(file.rows or 0 for file in files)
     if landed != written:
         raise Internal(f"{table}: wrote {written} rows instead of {landed}")
-    existing = plan.tables.get(table)
     change = results.changes.get(table)
     if change is None or (existing is None and not landed):
-        change = SchemaChange(existing or new_table(table, call, plan.settings.columns))
+        start = plan.starting_table(table)
+        change = SchemaChange(start or new_table(table, call, plan.settings.columns))
     if results.rescued[table]:
         change = change.with_rescued()
+    types = existing.types if existing else {}
     return TableCommit(
         table=change.schema,
         counts=Counts(
@@ -160,9 +163,14 @@ def _table_commit(
             rescued=results.rescued[table],
         ),
         new_columns=change.added,
+        retyped=tuple(c for c in change.schema.columns if types.get(c.name, c.type) is not c.type),
         is_new=existing is None and landed > 0,
         adds=tuple(files),
     )
+
+
+def _call_of(existing: TableSchema | None, chunks: list[ChunkMeta]) -> Call:
+    return existing.call if existing else chunks[0].call
 
 
 def _count_excluded(results: list[ReadResult]) -> dict[str, tuple[Call, int, int]]:

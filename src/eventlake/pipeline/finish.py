@@ -1,18 +1,26 @@
 """After a commit: publish, register, report, clean up. Each can be repeated after a crash."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from eventlake import reports
-from eventlake.errors import EventLakeError
+from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.lake import Lake
-from eventlake.ledger import remove_stage
+from eventlake.ledger import (
+    REPORTS,
+    Ledger,
+    add_refusals,
+    read_refusals,
+    remove_refusals,
+    remove_stage,
+)
 from eventlake.model import report
 from eventlake.model.commit import Commit, TableChange, TableCommit, Transaction
 from eventlake.model.report import Problems, report_lines, stamp, to_lines
 from eventlake.model.tables import table_path
 from eventlake.parallel import TableWork, run_per_table
-from eventlake.pipeline.register import register
+from eventlake.pipeline.register import register, register_refused
 from eventlake.ports import Progress
 
 
@@ -25,15 +33,62 @@ class FinishResult:
     report: str
     """The path of the report; empty if it could not be written."""
     notes: tuple[str, ...] = ()
-    """Messages for the user that need no retry."""
+    """Messages for the user that are not errors of the run."""
+    needs_stage: bool = False
+    """Whether the stage must stay, so that the next run can finish the commit."""
 
 
 def finish_commit(lake: Lake, sequence: int, commit: Commit, progress: Progress) -> FinishResult:
-    """Publish, register and report a commit; a failure leaves its table to the next run."""
+    """Publish, register and report a commit; a failure leaves its table to the next run.
+
+    What the catalog refuses is recorded beside the ledger and needs no stage.
+    """
     problems = Problems()
     publish(lake, sequence, commit, problems, progress)
-    notes = register(lake, commit, problems, progress)
-    return FinishResult(problems, write_report(lake, commit, problems, progress), notes)
+    refused = register(lake, commit, problems, progress)
+    needs_stage = bool(problems) or not _record_refusals(lake, commit, refused)
+    notes = _take_notes(refused)
+    problems.add({REPORT_KEY.get(name, name): error for name, error in refused.items()})
+    path = write_report(lake, commit, problems, progress)
+    return FinishResult(problems, path, notes, needs_stage or not path)
+
+
+REPORT_KEY = {REPORTS: report.TABLE}
+"""The name of the table of reports in `Problems`."""
+
+
+def _record_refusals(lake: Lake, commit: Commit, refused: Mapping[str, EventLakeError]) -> bool:
+    """Record the refused tables; return False if that is not possible."""
+    try:
+        add_refusals(lake.ledger(commit.settings.folder), commit.run_id, refused)
+    except EventLakeError:
+        return False
+    return True
+
+
+def _take_notes(refused: dict[str, EventLakeError]) -> tuple[str, ...]:
+    """Remove the error of a table of reports that belongs to others, and return it as a note.
+
+    The lake itself is complete without it.
+    """
+    if not isinstance(refused.get(REPORTS), InvalidSettings):
+        return ()
+    return (f"the sync report is not registered in the catalog: {refused.pop(REPORTS)}",)
+
+
+def finish_registration(lake: Lake, ledger: Ledger, progress: Progress) -> None:
+    """Register what the catalog refused earlier; correct the reports of runs that are complete."""
+    refusals = read_refusals(ledger)
+    registered = register_refused(lake, ledger, refusals, progress) if refusals else {}
+    if not registered:
+        return
+    state = ledger.read_state()
+    remaining = {run for name in refusals.keys() - registered for run in refusals[name].runs}
+    for run_id in sorted({run for one in registered.values() for run in one.runs} - remaining):
+        sequence = ledger.find_sequence(run_id, state)
+        if sequence is not None:
+            write_report(lake, ledger.read_commit(sequence), Problems(), progress)
+    remove_refusals(ledger, registered)
 
 
 def publish(
@@ -99,10 +154,10 @@ def clean_up(
 ) -> None:
     """Delete replaced index files, remove the run's and dead runs' stages, write a due snapshot.
 
-    Does nothing if the result has problems. An error is added to these, and the next run tries
-    again.
+    Does nothing if the commit needs its stage. An error is added to the result's problems, and the
+    next run tries again.
     """
-    if finished.problems:
+    if finished.needs_stage:
         return
     progress.step("clean", 0, 1, 0)
     ledger = lake.ledger(commit.settings.folder)

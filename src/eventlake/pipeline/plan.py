@@ -9,6 +9,7 @@ from eventlake.ledger import State
 from eventlake.model.claims import names_of
 from eventlake.model.commit import IdFile, Input, Plan
 from eventlake.model.settings import FIXED, SourceSettings
+from eventlake.model.types import Type
 
 MERGE_FILES = 8
 """Files of similar size that are merged into one."""
@@ -23,10 +24,12 @@ def make_plan(
     inputs: Sequence[Input],
     time_ns: int,
     retired_seconds: float,
+    retyped: dict[str, dict[str, Type]] | None = None,
 ) -> Plan:
     """Plan a run over new inputs at `time_ns`, starting from the ledger's state.
 
-    It deletes index files that were replaced more than `retired_seconds` ago.
+    It deletes index files that were replaced more than `retired_seconds` ago. `retyped` are new
+    types of columns, by table.
     """
     retired_before = time_ns - retired_seconds * 10**9
     return Plan(
@@ -39,6 +42,7 @@ def make_plan(
         merges=plan_merges(state.ids),
         deletes=tuple(path for path, run in state.retired.items() if int(run) < retired_before),
         renamed=is_renamed(state, settings),
+        retyped=retyped or {},
     )
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from eventlake.lake import Lake
 from eventlake.ledger import Ledger, State, is_dead, list_staged_runs
 from eventlake.model.report import Problems
-from eventlake.pipeline.finish import clean_up, finish_commit, publish
+from eventlake.pipeline.finish import clean_up, finish_commit, finish_registration, publish
 from eventlake.ports import Progress
 
 
@@ -40,6 +40,7 @@ def find_unfinished_runs(ledger: Ledger, now: datetime) -> UnfinishedRuns:
 
 def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[tuple[str, ...], State]:
     """Finish committed runs; return the runs that died uncommitted, and the ledger's state."""
+    finish_registration(lake, ledger, progress)
     unfinished = find_unfinished_runs(ledger, lake.clock.now())
     for sequence, run_is_dead in unfinished.to_finish.items():
         commit = ledger.read_commit(sequence)

@@ -1,15 +1,15 @@
 """Register new tables, columns and partitions in the catalog, as the ledger has them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 
-from eventlake.errors import InvalidSettings, MissingTable
+from eventlake.errors import EventLakeError, MissingTable
 from eventlake.lake import Lake
-from eventlake.ledger import Ledger
+from eventlake.ledger import REPORTS, Ledger, Refusal
 from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.commit import Commit
 from eventlake.model.layout import run_day
-from eventlake.model.report import Problems
 from eventlake.model.schema import Column, TableSchema
 from eventlake.model.settings import SourceSettings
 from eventlake.model.tables import catalog_name, table_path
@@ -18,37 +18,79 @@ from eventlake.ports import Progress
 Partition = Mapping[str, str]
 
 
-def register(lake: Lake, commit: Commit, problems: Problems, progress: Progress) -> tuple[str, ...]:
+def register(
+    lake: Lake, commit: Commit, unpublished: Collection[str], progress: Progress
+) -> dict[str, EventLakeError]:
     """Register what a commit added, or all tables with all partitions if their names changed.
 
-    Errors are added to `problems` by table. Returns messages for the user that need no retry.
+    Leaves out the tables in `unpublished`. Returns the errors by table; the key of the table of
+    reports is `REPORTS`.
     """
     ledger = lake.ledger(commit.settings.folder)
     if commit.renamed:
         schemas = ledger.read_state().tables.values()
         tables = complete_tables(lake, ledger, commit.settings, schemas)
+        _drop_outdated(lake, tables.values())
     else:
         tables = _changed_tables(lake, commit)
-    tables = {name: table for name, table in tables.items() if name not in problems}
-    reports = reports_table(lake, commit.settings, run_day(commit.run_id))
-    errors = dict(lake.catalog.ensure([*tables.values(), reports], progress))
+    tables = {name: table for name, table in tables.items() if name not in unpublished}
+    tables[REPORTS] = reports_table(lake, commit.settings, run_day(commit.run_id))
+    errors = _ensure(lake, tables, progress)
     missing = [
-        one.table
-        for one in commit.tables
-        if (table := tables.get(one.table.name))
-        and isinstance(errors.get(table.full_name), MissingTable)
+        one.table for one in commit.tables if isinstance(errors.get(one.table.name), MissingTable)
     ]
     if missing:  # dropped by hand, so earlier partitions are missing too
-        again = complete_tables(lake, ledger, commit.settings, missing).values()
-        errors = {name: one for name, one in errors.items() if not isinstance(one, MissingTable)}
-        errors |= lake.catalog.ensure(list(again), progress)
-    names = {table.full_name: name for name, table in tables.items()}
-    problems.add({names[full]: error for full, error in errors.items() if full in names})
-    refusal = errors.get(reports.full_name)
-    if isinstance(refusal, InvalidSettings):  # another program's table: a retry would not help
-        return (f"the sync report is not registered in the catalog: {refusal}",)
-    problems.add({report.TABLE: refusal} if refusal else {})
-    return ()
+        again = complete_tables(lake, ledger, commit.settings, missing)
+        errors = {name: one for name, one in errors.items() if name not in again}
+        errors |= _ensure(lake, again, progress)
+    return errors
+
+
+def register_refused(
+    lake: Lake, ledger: Ledger, refusals: Mapping[str, Refusal], progress: Progress
+) -> dict[str, Refusal]:
+    """Register the tables that the catalog refused earlier, with all partitions.
+
+    Returns those of the refusals that have ended.
+    """
+    state = ledger.read_state()  # after the refusals, so it has the commits of their runs
+    if state.settings is None:
+        return {}
+    schemas = [state.tables[name] for name in refusals if name in state.tables]
+    tables = complete_tables(lake, ledger, state.settings, schemas)
+    if REPORTS in refusals:
+        days = sorted(set(map(run_day, refusals[REPORTS].runs)))
+        tables[REPORTS] = reports_table(lake, state.settings, *days)
+    errors = _ensure(lake, tables, progress)
+    return {name: one for name, one in refusals.items() if name not in errors}
+
+
+def _drop_outdated(lake: Lake, tables: Iterable[CatalogTable]) -> None:
+    """Drop entries under a name that the source had before, if their types have changed since.
+
+    They are registered again; kept, their old types would count as a person's change.
+    """
+    new = {table.full_name: table for table in tables}
+    with suppress(EventLakeError):  # registering these tables fails with the same error
+        for entry in lake.catalog.tables(next(iter(new.values())).database) if new else ():
+            table = new.get(entry.full_name)
+            if table and entry.location == table.location and _has_other_types(entry, table):
+                lake.catalog.drop(entry)
+
+
+def _has_other_types(entry: CatalogTable, table: CatalogTable) -> bool:
+    types = {column.name: column.type for column in table.columns}
+    return any(types.get(one.name, one.type) is not one.type for one in entry.columns)
+
+
+def _ensure(
+    lake: Lake, tables: Mapping[str, CatalogTable], progress: Progress
+) -> dict[str, EventLakeError]:
+    """Register tables; return the errors by the keys of `tables`."""
+    errors = lake.catalog.ensure(list(tables.values()), progress)
+    return {
+        name: errors[table.full_name] for name, table in tables.items() if table.full_name in errors
+    }
 
 
 def _changed_tables(lake: Lake, commit: Commit) -> dict[str, CatalogTable]:

@@ -183,7 +183,9 @@ def read(run: Run) -> list[ReadResult]:
         settings=plan.settings,
         skip=_list_skipped(plan),
         renamed=renamed_tables(plan.tables.values()),
-        table_types={name: table.types for name, table in plan.tables.items()},
+        table_types={
+            name: table.types for name in plan.tables if (table := plan.starting_table(name))
+        },
         suppressed=run.suppressed,
         files=tuple(one.uri for one in plan.inputs),
         stores=dict(run.stores),
@@ -267,7 +269,7 @@ def evolve_tables(
 
 def _evolve_table(run: Run, read_results: list[ReadResult], table: str, call: Call) -> SchemaChange:
     settings = run.plan.settings
-    before = run.plan.tables.get(table) or new_table(table, call, settings.columns)
+    before = run.plan.starting_table(table) or new_table(table, call, settings.columns)
     observations = [one for result in read_results for one in result.observations.get(table, ())]
     change = evolve(before, observations, settings.max_columns)
     if any(part.table == table for result in read_results for part in result.more_observations):

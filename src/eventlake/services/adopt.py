@@ -75,6 +75,7 @@ class AdoptionPlan(FrozenModel):
     """The day from which raw logs are loaded again and deduplicated."""
     logs: int
     """Number of raw logs that count as loaded."""
+    warnings: tuple[str, ...] = ()
 
 
 class AdoptionResult(AdoptionPlan):
@@ -178,6 +179,7 @@ class Adoption:
             files=len(self.days),
             since=str(self.since),
             logs=len(self.logs),
+            warnings=self.settings.notes,
         )
 
     def _describe(self, schema: TableSchema, table: FoundTable) -> AdoptedTable:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings
 from eventlake.lakes import cluster_checks, open_parts, open_store, resolve_settings
+from eventlake.ledger import describe_refusals, list_ledgers
 from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.lake import LakeSettings
@@ -38,6 +39,7 @@ def check(lake: str | Path | LakeSettings) -> list[Check]:
         for folder in (LOGS, probe.layout.stage, *probe.layout.roots):
             probe.try_folder(folder)
         probe.try_catalog()
+        probe.find_refusals()
         probe.try_cluster()
     probe.attempt("java", _try_java)
     return probe.checks
@@ -167,6 +169,16 @@ class Probe:
                 "add a partition", partial(self._ensure, table.with_partitions([partition]))
             )
             self.attempt("drop a table", self._drop)
+
+    def find_refusals(self) -> None:
+        """Add a failed check for each source with tables that the catalog keeps refusing."""
+        with suppress(EventLakeError):  # the checks of the folder have the same error
+            for ledger in list_ledgers(self.store, self.layout):
+                if refusals := describe_refusals(ledger):
+                    detail = "; ".join(refusals)
+                    self.checks.append(
+                        Check(name=f"tables of {ledger.folder}", ok=False, detail=detail)
+                    )
 
     def try_cluster(self) -> None:
         """Try the steps of using the cluster, up to the first that fails."""

@@ -13,7 +13,7 @@ from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import Internal
 from eventlake.lake import Lake
 from eventlake.lakes import open_input_stores, open_job_runner, open_parts
-from eventlake.ledger import State, resolve_source
+from eventlake.ledger import State, describe_refusals, resolve_source
 from eventlake.model.commit import Commit, Counts, TableCommit
 from eventlake.model.layout import archive_path
 from eventlake.model.settings import SourceSettings
@@ -23,6 +23,7 @@ from eventlake.model.values import FrozenModel
 from eventlake.pipeline.finish import FinishResult
 from eventlake.pipeline.plan import check_settings, make_plan, rename_warnings
 from eventlake.pipeline.recover import UnfinishedRuns, find_unfinished_runs, recover
+from eventlake.pipeline.retyped import find_retyped
 from eventlake.pipeline.submit import submit_run
 from eventlake.pipeline.sync import Run
 from eventlake.pipeline.sync import sync as run_sync
@@ -96,6 +97,7 @@ def plan_load(
         check_claims(parts.store, parts.layout, settings)
     state = unfinished.state
     check_settings(state, settings)
+    in_catalog = find_retyped(parts, parts.ledger(settings.folder), state)
     new_inputs = [one for one in listing.inputs if not state.has_loaded(one)]
     return LoadPlan(
         source=settings.source,
@@ -111,7 +113,12 @@ def plan_load(
         ),
         runs_to_finish=len(unfinished.to_finish),
         stages_to_remove=len(unfinished.uncommitted),
-        warnings=rename_warnings(state, settings) + no_logs_warnings(listing),
+        warnings=(
+            *settings.notes,
+            *rename_warnings(state, settings),
+            *in_catalog.warnings,
+            *no_logs_warnings(listing),
+        ),
     )
 
 
@@ -162,6 +169,7 @@ def load(  # noqa: PLR0913 - each is an option of the command
     dead, state = recover(parts, ledger, progress)
     check_claims(parts.store, parts.layout, settings)
     check_settings(state, settings)
+    in_catalog = find_retyped(parts, ledger, state)
     listing = copy_streams(listing, parts, settings.folder, progress)
     new_inputs = tuple(one for one in listing.inputs if not state.has_loaded(one))
     if keep_raw:
@@ -176,11 +184,18 @@ def load(  # noqa: PLR0913 - each is an option of the command
         "files": len(new_inputs),
         "already_loaded": len(listing.inputs) - len(new_inputs),
         "passed_over": listing.passed_over,
-        "warnings": rename_warnings(state, settings) + no_logs_warnings(listing),
+        "warnings": (
+            *settings.notes,
+            *rename_warnings(state, settings),
+            *describe_refusals(ledger),
+            *no_logs_warnings(listing),
+        ),
     }
     if not new_inputs:
         return _nothing_to_load(listing, summary)
-    plan = make_plan(state, settings, new_inputs, parts.clock.time_ns(), tunables.retired_seconds)
+    summary["warnings"] += in_catalog.warnings
+    now, retired = parts.clock.time_ns(), tunables.retired_seconds
+    plan = make_plan(state, settings, new_inputs, now, retired, in_catalog.retyped)
     spark = _spark_provider(where, parts)
     run = Run(parts, ledger, spark, plan, progress, frozenset(suppressed), dead, stores, tunables)
     with mention_archived_streams(listing, settings.source):

@@ -55,6 +55,8 @@ class LakeTable:
     columns: tuple[Column, ...]
     partition_columns: tuple[str, ...]
     files: Sequence[LiveFile]
+    retyped: tuple[str, ...] = ()
+    """Columns that have another type in some files."""
 
     def for_query(self, filesystem: FileSystem, root: str) -> QueryTable:
         return QueryTable(
@@ -64,6 +66,7 @@ class LakeTable:
             partition_columns=self.partition_columns,
             files=[(f"{root}/{file.path}", file.partition) for file in self.files],
             filesystem=filesystem,
+            retyped=self.retyped,
         )
 
 
@@ -218,6 +221,7 @@ def _tables_of(ledger: Ledger) -> list[LakeTable]:
             columns=schema.columns,
             partition_columns=state.settings.date_partition.columns,
             files=files.get(name, []),
+            retyped=state.retyped.get(name, ()),
         )
         for name, schema in state.tables.items()
     ]

@@ -75,8 +75,8 @@ WORD = "lower-case letters, digits and '_', at most 64"
         ("database", "temp", "DuckDB reserves this name; choose another (--database)"),
         ("database", "information_schema", "DuckDB and Athena reserve"),
         ("database", "spark_catalog", "Spark reserves this name"),
-        ("table_prefix", "_x", WORD),
-        ("table_prefix", "eu.", WORD),
+        ("table_prefix", "x" * 65, WORD),
+        ("table_prefix", "注文", "it needs a letter or digit (a-z, 0-9)"),
         (
             "date_partition",
             "week",
@@ -133,3 +133,14 @@ def test_a_source_that_is_no_text() -> None:
 def test_json_gives_the_same_settings_back() -> None:
     settings = source_settings(source="web", naming="native", skip_events=["a", "b"])
     assert SourceSettings.from_json(settings.to_json()) == settings
+
+
+@pytest.mark.parametrize("given", ["ios-prod", "iOS_prod", "ios.prod", "_ios_prod"])
+def test_a_prefix_becomes_snake_case_with_a_note(given: str) -> None:
+    settings = source_settings(source="web", table_prefix=given)
+    assert settings.table_prefix == "ios_prod"
+    assert settings.of_workspace("w").notes == (
+        f"table_prefix {given!r} became 'ios_prod', as in table names",
+    )
+    assert source_settings(**settings.model_dump()).notes == ()
+    assert SourceSettings.from_json(settings.to_json()).notes == ()

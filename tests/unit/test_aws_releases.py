@@ -5,15 +5,15 @@ from unittest.mock import patch
 import pytest
 
 from eventlake.errors import InvalidSettings
-from eventlake.lakes import emr_releases
-from eventlake.lakes.emr_releases import check_release
+from eventlake.lakes import aws_releases
+from eventlake.lakes.aws_releases import check_release
 
 
 @pytest.fixture(autouse=True)
 def python(request: pytest.FixtureRequest) -> object:
     """The submitting Python is 3.12, unless a test says another version."""
     return request.getfixturevalue("monkeypatch").setattr(
-        emr_releases, "platform_tag", lambda: "3.12-linux-x86_64"
+        aws_releases, "platform_tag", lambda: "3.12-linux-x86_64"
     )
 
 
@@ -33,5 +33,5 @@ def test_a_python_of_the_release_or_of_the_user_is_accepted() -> None:
     check_release("emr-spark-8.0.0", "", "the release")
     check_release("emr-7.13.0", "/opt/python/bin/python3.12", "the release")
     check_release("emr-spark-9.0.0", "", "the release")  # not known here: the job checks it
-    with patch.object(emr_releases, "platform_tag", lambda: "3.11-linux-x86_64"):
+    with patch.object(aws_releases, "platform_tag", lambda: "3.11-linux-x86_64"):
         check_release("emr-7.1.0", "", "the release")

@@ -1,0 +1,109 @@
+"""Find the column types that a person has changed in the catalog."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from eventlake.errors import EventLakeError, InvalidSettings
+from eventlake.lake import Lake
+from eventlake.ledger import Ledger, State, list_staged_runs, read_refusals
+from eventlake.model.catalog import CatalogTable
+from eventlake.model.schema import TableSchema, standard_columns
+from eventlake.model.settings import SourceSettings
+from eventlake.model.tables import catalog_name, table_path
+from eventlake.model.types import Type
+
+Types = Mapping[str, Mapping[str, Type]]
+"""Types by table and column."""
+
+
+class CatalogTypes(NamedTuple):
+    """The types that a run takes over from the catalog, and what to tell the user."""
+
+    retyped: dict[str, dict[str, Type]]
+    warnings: tuple[str, ...] = ()
+
+
+class ColumnChange(NamedTuple):
+    """A column whose type in the catalog is not that of the ledger."""
+
+    table: str
+    column: str
+    before: Type
+    now: Type
+    problem: str
+    """Why the change cannot be followed; empty if it can."""
+
+
+def find_retyped(lake: Lake, ledger: Ledger, state: State) -> CatalogTypes:
+    """Compare the types in the catalog with the ledger's, with one listing of the database.
+
+    Raises `InvalidSettings` if a column has a type that EventLake does not write. A catalog that
+    cannot be read changes nothing: registering the run's tables fails with the same error.
+    """
+    if state.settings is None or not state.tables:
+        return CatalogTypes({})
+    try:
+        entries = {one.name: one for one in lake.catalog.tables(state.settings.database)}
+    except EventLakeError as problem:
+        return CatalogTypes({}, (f"types in the catalog were not checked: {problem}",))
+    changes = list(_find_changes(lake, state, state.settings, entries))
+    changes = _leave_out_unregistered(ledger, changes)
+    if problems := [one.problem for one in changes if one.problem]:
+        raise InvalidSettings("; ".join(problems))
+    retyped: dict[str, dict[str, Type]] = {}
+    for one in changes:
+        retyped.setdefault(one.table, {})[one.column] = one.now
+    tables = state.tables
+    warnings = (_warn(state.settings, tables[one.table], one) for one in changes)
+    return CatalogTypes(retyped, tuple(warnings))
+
+
+def _leave_out_unregistered(ledger: Ledger, changes: list[ColumnChange]) -> list[ColumnChange]:
+    """The changes without those of tables whose last retype may not be registered yet."""
+    if not changes or list_staged_runs(ledger):
+        return []
+    refused = read_refusals(ledger)
+    return [one for one in changes if one.table not in refused]
+
+
+def _find_changes(
+    lake: Lake, state: State, settings: SourceSettings, entries: Mapping[str, CatalogTable]
+) -> Iterator[ColumnChange]:
+    for schema in state.tables.values():
+        entry = entries.get(catalog_name(settings, schema))
+        if entry and entry.location == table_path(lake.layout, settings, schema):
+            yield from _compare(settings, schema, entry)
+
+
+def _compare(
+    settings: SourceSettings, schema: TableSchema, entry: CatalogTable
+) -> Iterator[ColumnChange]:
+    types = schema.types
+    standard = {one.column for one in standard_columns(schema.call, settings.columns)}
+    for column in entry.columns:
+        before = types.get(column.name, column.type)
+        # A table that another program created may have kept its types when it was adopted.
+        foreign = entry.foreign.get(column.name, "") if entry.source else ""
+        if before is column.type and not foreign:
+            continue
+        found = entry.foreign.get(column.name) or str(column.type)
+        problem = (
+            f"{entry.full_name}.{column.name} has the type {found} in the catalog, and was {before}"
+        )
+        if column.name in entry.foreign:
+            allowed = ", ".join(map(str, Type))
+            problem += f": EventLake writes {allowed}; choose one of these, or change it back"
+        elif column.name in standard:
+            problem += ": the types of standard columns are fixed; change it back"
+        else:
+            problem = ""
+        yield ColumnChange(schema.name, column.name, before, column.type, problem)
+
+
+def _warn(settings: SourceSettings, schema: TableSchema, change: ColumnChange) -> str:
+    table = f"{settings.database}.{catalog_name(settings, schema)}"
+    return (
+        f"{table}.{change.column} was changed from {change.before} to {change.now} in the catalog: "
+        "new rows have the new type; older partitions need a replay (`eventlake replay`), and "
+        "until then Spark and Athena may refuse to read the column there"
+    )
