@@ -35,6 +35,9 @@ class MemoryCatalog:
     entries: dict[str, CatalogTable] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def databases(self) -> Sequence[str]:
+        return sorted({one.database for one in self.entries.values()})
+
     def tables(self, database: str = "") -> Sequence[CatalogTable]:
         entries = (one for one in self.entries.values() if database in ("", one.database))
         return [one.model_copy(update={"partitions": ()}) for one in entries]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from eventlake.errors import EventLakeError
     from eventlake.model.settings import SourceSettings, source_settings
-    from eventlake.services.adopt import adopt
+    from eventlake.services.adopt import adopt, plan_adoption
     from eventlake.services.check import check
     from eventlake.services.import_settings import import_settings
     from eventlake.services.load import LoadResult, load, plan_load, plan_sync, sync
@@ -38,6 +38,7 @@ __all__ = [
     "list_suppressed_users",
     "load",
     "open_lake",
+    "plan_adoption",
     "plan_load",
     "plan_sync",
     "repair",
@@ -54,6 +55,7 @@ _HOMES = {
     "import_settings": "eventlake.services.import_settings",
     "Lake": "eventlake.services.read",
     "list_suppressed_users": "eventlake.services.suppress",
+    "plan_adoption": "eventlake.services.adopt",
     "open_lake": "eventlake.services.read",
     "repair": "eventlake.services.repair",
     "SourceSettings": "eventlake.model.settings",

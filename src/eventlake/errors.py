@@ -10,6 +10,8 @@ EventLakeError
 └── Internal                  a bug in EventLake; the message names the log
 """
 
+from collections.abc import Sequence
+
 
 class EventLakeError(Exception):
     """Base of all errors; `code` is the `error_code` of reports."""
@@ -25,6 +27,14 @@ class InvalidSettings(EventLakeError):
 
 class MissingTable(InvalidSettings):
     """A table that is not in the catalog."""
+
+
+class AmbiguousTables(InvalidSettings):
+    """Tables that contradict each other; `rows` shows how, with the headings first."""
+
+    def __init__(self, message: str, rows: Sequence[tuple[str, ...]]) -> None:
+        super().__init__(message)
+        self.rows = tuple(rows)
 
 
 class InsufficientPermissions(EventLakeError):

@@ -12,6 +12,9 @@ from eventlake.model.job import JobState
 class Catalog(Protocol):
     """Registers tables for query engines. Every call is idempotent."""
 
+    def databases(self) -> Sequence[str]:
+        """The names of all databases of the catalog, also of others than the lake's."""
+
     def tables(self, database: str = "") -> Sequence[CatalogTable]:
         """Every table of the lake, or of one database, without its partitions."""
 

@@ -50,7 +50,9 @@ def synced(lake: SegmentLake) -> Any:
 
 def test_the_next_sync_appends_what_is_missing_and_nothing_else(lake: SegmentLake) -> None:
     found = adopted(lake)
-    assert (found.tables, found.files, found.since) == (("order_completed",), 20, "2026-11-03")
+    [table] = found.tables
+    assert (table.event_type, table.table, table.files) == ("order_completed", lake.table, 20)
+    assert (found.files, found.since) == (20, "2026-11-03")
     assert found.ids == 10
     result = synced(lake)
     assert result.status == "finished"
@@ -130,9 +132,9 @@ def test_a_lake_is_adopted_once(lake: SegmentLake) -> None:
     [
         (
             {"source_id": "other"},
-            "the database 'ios_prod' has no table below s3://the-lake/segment",
+            "the catalog has no table at s3://the-lake/…/data/other/.* of the ids 9sd8fs7d",
         ),
-        ({"database": "nowhere"}, "the database 'nowhere' has no table below"),
+        ({"database": "nowhere"}, "the database 'nowhere' has no table at"),
         (
             {"date_partition": "day"},
             "date_partition is 'day', but the tables of ios-prod were created",

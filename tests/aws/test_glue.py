@@ -25,7 +25,7 @@ ORDERS = CatalogTable(
     database="web",
     name="orders",
     source="web",
-    location=DEFAULT_LAYOUT.table_path("a1b2", "orders"),
+    location=f"{DEFAULT_LAYOUT.data}/a1b2/segment_type=orders",
     columns=(ID, WHEN),
     partition_columns=("day", "hr"),
     partitions=(SEVEN,),
@@ -407,7 +407,8 @@ def test_tables_elsewhere_are_none_of_ours(glue: Glue, storage: Body) -> None:
 
 
 def test_another_sources_table_is_not_written_to(orders: Glue) -> None:
-    other = ORDERS.model_copy(update={"location": DEFAULT_LAYOUT.table_path("other", "orders")})
+    place = f"{DEFAULT_LAYOUT.data}/other/segment_type=orders"
+    other = ORDERS.model_copy(update={"location": place})
     with pytest.raises(InvalidSettings, match="set another database or a table_prefix"):
         register(orders.catalog(), other)
 

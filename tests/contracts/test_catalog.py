@@ -114,6 +114,7 @@ def test_tables_of_all_databases(catalog: Catalog) -> None:
     pages = ORDERS.model_copy(update={"name": "page"})
     for table in (ORDERS, other, pages):
         register(catalog, table)
+    assert {"app", "web"} <= set(catalog.databases())
     names = sorted((table.database, table.name) for table in catalog.tables())
     assert names == [("app", "orders"), ("web", "orders"), ("web", "page")]
     assert found(catalog, other).source == "app"

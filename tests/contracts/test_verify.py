@@ -121,7 +121,7 @@ class Lake:
             groups[row.table, tuple(partition.items())].append(row)
         tables = defaultdict(list)
         for (table, partition), group in groups.items():
-            home = DEFAULT_LAYOUT.table_path(self.settings.folder, table)
+            home = f"{DEFAULT_LAYOUT.data}/{self.settings.folder}/segment_type={table}"
             path = data_path(home, dict(partition), self.run, 1)
             self.write(path, group)
             size = (self.root / path).stat().st_size
@@ -321,7 +321,7 @@ def test_a_row_without_an_id(lake: Lake) -> None:
 
 def stray(lake: Lake) -> str:
     partition = partition_path(lake.settings.date_partition.values(micros(NOON)))
-    return f"{DEFAULT_LAYOUT.table_path('src1', 'signed_up')}/{partition}/stray.parquet"
+    return f"{DEFAULT_LAYOUT.data}/src1/segment_type=signed_up/{partition}/stray.parquet"
 
 
 def test_a_file_that_no_commit_names(lake: Lake) -> None:

@@ -32,7 +32,7 @@ def test_each_policy_has_the_statements_of_the_module(name: str, documents: list
 
 
 def test_objects_are_open_below_the_four_prefixes_only() -> None:
-    prefixes = declared("locals")["prefixes"]
+    prefixes = declared("locals")["own"]
     listing, _, objects, *_ = read("lake")
     assert listing["Condition"]["StringLike"]["s3:prefix"] == [f"{one}*" for one in prefixes]
     bucket = listing["Resource"][0]

@@ -216,7 +216,9 @@ def test_no_action_and_no_resource_is_left_open(allowed: list[Statement]) -> Non
 def test_s3_is_open_below_the_four_prefixes_only(allowed: list[Statement]) -> None:
     names = declared("locals")
     prefixes = (LOGS, DEFAULT_LAYOUT.stage, *DEFAULT_LAYOUT.roots, "logs")
-    assert names["prefixes"] == [f"{one}/" for one in prefixes]
+    assert names["own"] == [f"{one}/" for one in prefixes]
+    adopted = '[for folder in var.data_folders : "${folder}/"]'
+    assert names["prefixes"] == f"${{concat(local.own, {adopted})}}"
     assert names["objects"] == (
         '${[for prefix in local.prefixes : "${local.bucket_arn}/${prefix}*"]}'
     )

@@ -22,6 +22,7 @@ def test_what_is_public() -> None:
         "list_suppressed_users",
         "load",
         "open_lake",
+        "plan_adoption",
         "plan_load",
         "plan_sync",
         "repair",

@@ -12,7 +12,8 @@ locals {
   domain    = data.aws_partition.current.dns_suffix
 
   # All that EventLake ever lists, reads, writes or deletes. A bucket's other folders are not ours.
-  prefixes   = ["segment-logs/", "segment-stage/", "segment-data/", "logs/"]
+  own        = ["segment-logs/", "segment-stage/", "segment-data/", "logs/"]
+  prefixes   = concat(local.own, [for folder in var.data_folders : "${folder}/"])
   bucket_arn = "arn:${local.partition}:s3:::${var.s3_bucket}"
   objects    = [for prefix in local.prefixes : "${local.bucket_arn}/${prefix}*"]
 

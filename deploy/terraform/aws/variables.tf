@@ -113,6 +113,17 @@ variable "create_bucket" {
   default     = true
 }
 
+variable "data_folders" {
+  description = "Folders of tables besides segment-data/, for adopted lakes: the data_folder of their sources."
+  type        = list(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for folder in var.data_folders : can(regex("^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*$", folder))])
+    error_message = "data_folders must be paths in the bucket without a slash at either end, such as segment-data-lake/data."
+  }
+}
+
 variable "bucket_lifecycle" {
   description = "Whether to set the bucket's lifecycle rules, in the place of any that it has; only for a bucket made here when not given."
   type        = bool

@@ -28,9 +28,12 @@ class FilesCatalog:
     store: Store
     layout: Layout = DEFAULT_LAYOUT
 
+    def databases(self) -> Sequence[str]:
+        return self.store.names(self.layout.catalog)[0]
+
     def tables(self, database: str = "") -> Sequence[CatalogTable]:
         folder = self.layout.catalog
-        databases = [database] if database else self.store.names(folder)[0]
+        databases = [database] if database else self.databases()
         paths = [
             f"{folder}/{name}/{file}"
             for name in databases

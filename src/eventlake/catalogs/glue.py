@@ -65,6 +65,9 @@ class GlueCatalog:
     """Use Athena's partition projection; register partitions of the reports only."""
     clock: Clock = SYSTEM_CLOCK
 
+    def databases(self) -> Sequence[str]:
+        return [one["Name"] for one in self._pages("GetDatabases", "DatabaseList", "catalog", {})]
+
     def tables(self, database: str = "") -> Sequence[CatalogTable]:
         """The tables of this lake in databases with our parameter or with a location in the lake.
 

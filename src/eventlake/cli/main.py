@@ -18,6 +18,7 @@ from eventlake.cli.options import (
     DEFAULT_LAKE,
     AsJson,
     CollectOptions,
+    DryRun,
     LakeRoot,
     Quiet,
     RunOptions,
@@ -28,7 +29,9 @@ from eventlake.cli.options import (
 )
 from eventlake.cli.progress import show_progress
 from eventlake.cli.rows import OutputFormat, decode_rows, iterate_objects, to_json
+from eventlake.cli.show_adoption import print_adoption, print_adoption_plan, print_differences
 from eventlake.cli.show_plan import print_plan
+from eventlake.errors import AmbiguousTables
 from eventlake.model.settings import validate_settings
 from eventlake.sample.spec import SampleSpec
 
@@ -309,15 +312,34 @@ def adopt(
     context: typer.Context,
     source: SourceOptions,
     lake: LakeRoot = DEFAULT_LAKE,
+    leave_out: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TABLE",
+            help="A table that is not adopted, where several are for the same events; "
+            "may be repeated.",
+        ),
+    ] = None,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Adopt the tables of a Segment Data Lake.
 
-    Paths, schemas and partitions stay as they are. The message ids of the last days are read from
-    the tables, and the next sync appends to them.
+    Paths, names, schemas and partitions stay as they are. Database, prefix, naming, date partition
+    and folder are worked out from the tables; set an option only where they differ. The message
+    ids of the last days are read from the tables, and the next sync appends to them.
     """
-    result = context.obj.adopt(source.source, lake=lake, changes=source.changes)
-    show.print_result(result, as_json, show.adoption)
+    options = {"lake": lake, "changes": source.changes, "leave_out": leave_out or ()}
+    try:
+        if dry_run:
+            plan = context.obj.plan_adoption(source.source, **options)
+            show.print_result(plan, as_json, print_adoption_plan)
+        else:
+            result = context.obj.adopt(source.source, **options)
+            show.print_result(result, as_json, print_adoption)
+    except AmbiguousTables as problem:
+        print_differences(problem.rows)
+        raise
 
 
 @app.command()

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from eventlake.collect.server import Endpoint
     from eventlake.model.commit import Counts, TableCommit
     from eventlake.sample.spec import SampleSummary
-    from eventlake.services.adopt import AdoptionResult
     from eventlake.services.check import Check
     from eventlake.services.load import LoadResult
     from eventlake.services.read import TableInfo
@@ -83,22 +82,6 @@ def endpoint(target: "Endpoint") -> None:
         print_line(f"write key of {source}: {key}")
     user = quote(f"{next(iter(target.write_keys.values()))}:")
     print_line(f"try: curl -u {user} -d '{event}' {target.url}/v1/track")
-
-
-# An adoption
-
-
-def adoption(adopted: "AdoptionResult") -> None:
-    """Print what was adopted, and the next command."""
-    count, database = len(adopted.tables), adopted.database
-    print_line(f"adopted {count} tables of {database} with {adopted.files:,} files")
-    print_line(f"{adopted.ids:,} message ids since {adopted.since} indexed")
-    print_line(f"{adopted.logs:,} older raw logs marked as loaded")
-    print_line(f"next: eventlake sync --source {adopted.source}")
-    for warning in adopted.warnings:
-        print_stderr(f"warning: {warning}")
-    if adopted.message:
-        print_stderr(f"warning: {adopted.message}; the next sync tries again")
 
 
 # A check

@@ -13,7 +13,7 @@ The fast path does not see how deep a line nests. The parser finds out later and
 `split_deep` then rejects the lines that are.
 """
 
-from collections.abc import Collection, Container
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ import pyarrow as pa
 from eventlake.kernels.jsontext import MAX_LEVELS, NotJson, TooDeep, decode_line
 from eventlake.kernels.lines import MAX_KEPT_LINE_BYTES
 from eventlake.kernels.times import as_micros, parse_times
-from eventlake.model.naming import Call, Naming, catalog_name, table_name
+from eventlake.model.naming import Call, Naming, prefix_table, table_name
 from eventlake.model.types import Json, NumberText, plain, timestamp
 
 MAX_LINE_BYTES = 1 << 20
@@ -76,10 +76,13 @@ class Rules:
     skip: Collection[str] = ()
     suppressed: Container[str] = ()
     """User ids whose events do not land."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """The tables of track events for which the naming gives another name."""
 
     def table(self, call: Call, event: str) -> str:
         """Return an event's table, without prefix; `event`, its name, matters for track only."""
-        return table_name(call, event, self.naming)
+        name = table_name(call, event, self.naming)
+        return self.renamed.get(name, name) if call is Call.TRACK else name
 
     def skips(self, call: Call, event: str) -> bool:
         """Whether `skip` contains the event, its table, or that table's name in the catalog.
@@ -87,7 +90,7 @@ class Rules:
         The event's name counts for track calls only.
         """
         table = self.table(call, event)
-        names = {table, catalog_name(table, self.prefix)}
+        names = {table, prefix_table(table, self.prefix)}
         if call is Call.TRACK:
             names.add(event)
         return not names.isdisjoint(self.skip)

@@ -105,13 +105,6 @@ class Layout:
         """The folder of code that was uploaded for a cluster, with a folder for each version."""
         return f"{self.stage}/code"
 
-    def source_path(self, folder: str) -> str:
-        """The folder of a source's tables."""
-        return f"{self.data}/{folder}"
-
-    def table_path(self, folder: str, table: str) -> str:
-        return f"{self.source_path(folder)}/segment_type={table}"
-
     def stage_path(self, run_id: str) -> str:
         return f"{self.stage}/{run_id}"
 

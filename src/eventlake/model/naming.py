@@ -76,8 +76,8 @@ def table_name(call: Call, event: str, naming: Naming) -> str:
     return shorten(name, MAX_TABLE_NAME)
 
 
-def catalog_name(table: str, prefix: str) -> str:
-    """A table's name in the catalog; folders and the ledger use the name without prefix."""
+def prefix_table(table: str, prefix: str) -> str:
+    """A table's name with the prefix; folders and the ledger use the name without it."""
     return shorten(f"{prefix}_{table}", MAX_TABLE_NAME) if prefix else table
 
 

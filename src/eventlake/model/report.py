@@ -8,8 +8,8 @@ from typing import Any
 
 from eventlake.errors import EventLakeError
 from eventlake.model.commit import Commit, CommitKind, Counts, TableCommit
-from eventlake.model.naming import catalog_name
 from eventlake.model.settings import SourceSettings
+from eventlake.model.tables import catalog_name
 from eventlake.model.types import Type
 
 DATABASE, TABLE = "__segment_datalake", "sync_reports"
@@ -91,8 +91,10 @@ def report_lines(
         "files_written": len(files),
         "is_new": any(done.is_new for done in commit.tables),
     }
-    prefix = commit.settings.table_prefix
-    lines = [_table_line(head, done, prefix, problems) for done in commit.tables]
+    lines = [
+        _table_line(head, catalog_name(commit.settings, done.table), done, problems)
+        for done in commit.tables
+    ]
     if commit.kind is CommitKind.LOAD:  # a replay brings the older partitions along
         pairs = zip(lines, commit.tables, strict=True)
         lines = [{**line, **_retype_warning(done)} for line, done in pairs]
@@ -106,12 +108,12 @@ def _retype_warning(done: TableCommit) -> Line:
     return {"warning": f"{types}: older partitions need a replay"}
 
 
-def _table_line(head: Line, done: TableCommit, prefix: str, problems: Problems) -> Line:
+def _table_line(head: Line, name: str, done: TableCommit, problems: Problems) -> Line:
     problem = problems.get(done.table.name)
     return {
         **head,
         "type": "event",
-        "table_name": catalog_name(done.table.name, prefix),
+        "table_name": name,
         "status": FAILED if problem else FINISHED,
         **_errors(problem),
         "partitions": list(done.partitions),

@@ -27,8 +27,13 @@ class TableSchema(FrozenModel):
     """A table's columns without its partition columns, which depend on the settings."""
 
     name: str
+    """The name that the naming gives it, without prefix."""
     call: Call
     columns: tuple[Column, ...]
+    location: str = ""
+    """Its path, if it was adopted and is not where the settings would put it."""
+    catalog_name: str = ""
+    """Its name in the catalog, if it was adopted and the settings would give it another."""
 
     @property
     def types(self) -> dict[str, Type]:

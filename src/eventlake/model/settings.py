@@ -61,6 +61,10 @@ class SourceSettings(FrozenModel):
     naming: Annotated[Naming, Field(description="How tables, properties and traits are named")] = (
         Naming.SEGMENT
     )
+    column_naming: Annotated[
+        Naming | None,
+        Field(description="How properties and traits are named, if not by the naming"),
+    ] = None
     database: Annotated[
         str, Field(description="The catalog database; by default named after the slug")
     ] = ""
@@ -68,6 +72,10 @@ class SourceSettings(FrozenModel):
     partition_by_slug: Annotated[
         bool, Field(description="Use the slug instead of the source's id in paths")
     ] = False
+    data_folder: Annotated[
+        str,
+        Field(description="The folder with a folder of tables per source; by default the lake's"),
+    ] = ""
     dedup_days: Annotated[
         int,
         Field(
@@ -150,6 +158,18 @@ class SourceSettings(FrozenModel):
     def _drop_empty_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(filter(None, value))  # so that `--skip-event ''` empties the list
 
+    @field_validator("data_folder")
+    @classmethod
+    def _check_path(cls, value: str) -> str:
+        if value and not all(map(_NAME.fullmatch, value.split("/"))):
+            raise ValueError("a path in the lake such as 'segment-data-lake/data'")
+        return value
+
+    @property
+    def columns(self) -> Naming:
+        """The naming of columns."""
+        return self.column_naming or self.naming
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know about values that were changed when they were entered."""
@@ -179,7 +199,7 @@ class SourceSettings(FrozenModel):
         return self.model_copy(update={"workspace": workspace})
 
 
-FIXED = ("date_partition", "naming", "partition_by_slug")
+FIXED = ("date_partition", "naming", "column_naming", "data_folder", "partition_by_slug")
 """Settings that cannot change while the source has tables."""
 
 

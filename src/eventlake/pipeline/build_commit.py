@@ -18,6 +18,7 @@ from eventlake.model.commit import (
 from eventlake.model.layout import Layout, data_path
 from eventlake.model.naming import Call
 from eventlake.model.schema import SchemaChange, TableSchema, new_table
+from eventlake.model.tables import table_path
 from eventlake.pipeline.results import (
     ChunkMeta,
     ChunksByTable,
@@ -102,11 +103,11 @@ def _data_files(
     layout: Layout, plan: Plan, results: RunResults
 ) -> defaultdict[str, list[DataFile]]:
     """The data files of each table, with their final paths."""
-    by, folder = plan.settings.date_partition, plan.settings.folder
+    by = plan.settings.date_partition
     tables: defaultdict[str, list[DataFile]] = defaultdict(list)
     for number, file in enumerate(results.files):
         partition = by.values(file.start)
-        table = layout.table_path(folder, file.table)
+        table = table_path(layout, plan.settings, results.changes[file.table].schema)
         tables[file.table].append(
             DataFile(
                 path=data_path(table, partition, plan.run_id, number),
@@ -147,7 +148,7 @@ def _table_commit(
     change = results.changes.get(table)
     if change is None or (existing is None and not landed):
         start = plan.starting_table(table)
-        change = SchemaChange(start or new_table(table, call, plan.settings.naming))
+        change = SchemaChange(start or new_table(table, call, plan.settings.columns))
     if results.rescued[table]:
         change = change.with_rescued()
     types = existing.types if existing else {}

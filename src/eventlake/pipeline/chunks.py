@@ -45,6 +45,10 @@ class ReadJob:
     stage: str
     run_id: str
     settings: SourceSettings
+    skip: frozenset[str]
+    """Events and tables that are counted but not stored."""
+    renamed: dict[str, str]
+    """The tables of track events for which the naming gives another name."""
     table_types: dict[str, dict[str, Type]]
     """Column types of the existing tables."""
     suppressed: Container[str]
@@ -172,10 +176,10 @@ class ChunkWriter:
         if table not in self._readers:
             settings = self.job.settings
             existing = self.job.table_types.get(table)
-            types = existing or new_table(table, call, settings.naming).types
+            types = existing or new_table(table, call, settings.columns).types
             self._readers[table] = TableReader(
                 call,
-                settings.naming,
+                settings.columns,
                 settings.date_partition,
                 existing or {},
                 settings.max_columns - budget_used(types),

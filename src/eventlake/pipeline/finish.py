@@ -18,6 +18,7 @@ from eventlake.ledger import (
 from eventlake.model import report
 from eventlake.model.commit import Commit, TableChange, TableCommit, Transaction
 from eventlake.model.report import Problems, report_lines, stamp, to_lines
+from eventlake.model.tables import table_path
 from eventlake.parallel import TableWork, run_per_table
 from eventlake.pipeline.register import register, register_refused
 from eventlake.ports import Progress
@@ -124,7 +125,7 @@ def _table_change(
     lake: Lake, commit: Commit, table: TableCommit, removed: frozenset[str]
 ) -> TableChange:
     return TableChange(
-        location=lake.layout.table_path(commit.settings.folder, table.table.name),
+        location=table_path(lake.layout, commit.settings, table.table),
         table=table.table,
         partition_columns=commit.settings.date_partition.columns,
         new_columns=table.new_columns,

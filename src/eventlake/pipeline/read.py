@@ -35,8 +35,8 @@ def read_task(job: ReadJob, number: int) -> bytes:
 
 class _ReadTask:
     def __init__(self, job: ReadJob, number: int) -> None:
-        skip = frozenset(job.settings.skip_events)
-        rules = Rules(job.settings.naming, job.settings.table_prefix, skip, job.suppressed)
+        settings = job.settings
+        rules = Rules(settings.naming, settings.table_prefix, job.skip, job.suppressed, job.renamed)
         self.job, self.number, self.unchecked_bytes = job, number, 0
         self.tunables = job.tunables
         self.chunks = ChunkWriter(job, number)

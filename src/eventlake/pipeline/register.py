@@ -10,9 +10,9 @@ from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.commit import Commit
 from eventlake.model.layout import run_day
-from eventlake.model.naming import catalog_name
 from eventlake.model.schema import Column, TableSchema
 from eventlake.model.settings import SourceSettings
+from eventlake.model.tables import catalog_name, table_path
 from eventlake.ports import Progress
 
 Partition = Mapping[str, str]
@@ -127,9 +127,9 @@ def catalog_table(
     unique = dict.fromkeys(tuple(one.items()) for one in partitions)
     return CatalogTable(
         database=settings.database,
-        name=catalog_name(schema.name, settings.table_prefix),
+        name=catalog_name(settings, schema),
         source=settings.source,
-        location=lake.layout.table_path(settings.folder, schema.name),
+        location=table_path(lake.layout, settings, schema),
         columns=schema.columns,
         partition_columns=settings.date_partition.columns,
         partitions=tuple(map(dict, unique)) if lake.format.needs_partitions else (),

@@ -7,9 +7,9 @@ from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.lake import Lake
 from eventlake.ledger import Ledger, State, list_staged_runs, read_refusals
 from eventlake.model.catalog import CatalogTable
-from eventlake.model.naming import catalog_name
 from eventlake.model.schema import TableSchema, standard_columns
 from eventlake.model.settings import SourceSettings
+from eventlake.model.tables import catalog_name, table_path
 from eventlake.model.types import Type
 
 Types = Mapping[str, Mapping[str, Type]]
@@ -53,7 +53,9 @@ def find_retyped(lake: Lake, ledger: Ledger, state: State) -> CatalogTypes:
     retyped: dict[str, dict[str, Type]] = {}
     for one in changes:
         retyped.setdefault(one.table, {})[one.column] = one.now
-    return CatalogTypes(retyped, tuple(_warn(state.settings, one) for one in changes))
+    tables = state.tables
+    warnings = (_warn(state.settings, tables[one.table], one) for one in changes)
+    return CatalogTypes(retyped, tuple(warnings))
 
 
 def _leave_out_unregistered(ledger: Ledger, changes: list[ColumnChange]) -> list[ColumnChange]:
@@ -67,9 +69,9 @@ def _leave_out_unregistered(ledger: Ledger, changes: list[ColumnChange]) -> list
 def _find_changes(
     lake: Lake, state: State, settings: SourceSettings, entries: Mapping[str, CatalogTable]
 ) -> Iterator[ColumnChange]:
-    for name, schema in state.tables.items():
-        entry = entries.get(catalog_name(name, settings.table_prefix))
-        if entry and entry.location == lake.layout.table_path(settings.folder, name):
+    for schema in state.tables.values():
+        entry = entries.get(catalog_name(settings, schema))
+        if entry and entry.location == table_path(lake.layout, settings, schema):
             yield from _compare(settings, schema, entry)
 
 
@@ -77,7 +79,7 @@ def _compare(
     settings: SourceSettings, schema: TableSchema, entry: CatalogTable
 ) -> Iterator[ColumnChange]:
     types = schema.types
-    standard = {one.column for one in standard_columns(schema.call, settings.naming)}
+    standard = {one.column for one in standard_columns(schema.call, settings.columns)}
     for column in entry.columns:
         before = types.get(column.name, column.type)
         # A table that another program created may have kept its types when it was adopted.
@@ -98,8 +100,8 @@ def _compare(
         yield ColumnChange(schema.name, column.name, before, column.type, problem)
 
 
-def _warn(settings: SourceSettings, change: ColumnChange) -> str:
-    table = f"{settings.database}.{catalog_name(change.table, settings.table_prefix)}"
+def _warn(settings: SourceSettings, schema: TableSchema, change: ColumnChange) -> str:
+    table = f"{settings.database}.{catalog_name(settings, schema)}"
     return (
         f"{table}.{change.column} was changed from {change.before} to {change.now} in the catalog: "
         "new rows have the new type; older partitions need a replay (`eventlake replay`), and "

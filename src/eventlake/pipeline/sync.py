@@ -24,6 +24,7 @@ from eventlake.model.commit import Commit, IdMerge, Plan
 from eventlake.model.naming import Call
 from eventlake.model.report import failure_lines, stamp, to_lines
 from eventlake.model.schema import SchemaChange, new_table
+from eventlake.model.tables import renamed_tables
 from eventlake.model.tunables import Tunables
 from eventlake.pipeline.build_commit import RunResults, build_commit, check_counts
 from eventlake.pipeline.chunks import ReadJob
@@ -179,6 +180,8 @@ def read(run: Run) -> list[ReadResult]:
         stage=run.stage,
         run_id=plan.run_id,
         settings=plan.settings,
+        skip=_list_skipped(plan),
+        renamed=renamed_tables(plan.tables.values()),
         table_types={
             name: table.types for name in plan.tables if (table := plan.starting_table(name))
         },
@@ -196,6 +199,12 @@ def read(run: Run) -> list[ReadResult]:
         gather = GatherJob(job, plan_gather(results, run.runner.parallelism))
         answers = run.run_tasks("read", len(gather.tasks), partial(gather_task, gather), 0)
         return results + [msgspec.json.decode(answer, type=ReadResult) for answer in answers]
+
+
+def _list_skipped(plan: Plan) -> frozenset[str]:
+    """The skipped events and tables, and the names that tables skipped by catalog name have."""
+    skip = frozenset(plan.settings.skip_events)
+    return skip.union(name for name, table in plan.tables.items() if table.catalog_name in skip)
 
 
 def _fits_page_cache(run: Run) -> bool:
@@ -259,7 +268,7 @@ def evolve_tables(
 
 def _evolve_table(run: Run, read_results: list[ReadResult], table: str, call: Call) -> SchemaChange:
     settings = run.plan.settings
-    before = run.plan.starting_table(table) or new_table(table, call, settings.naming)
+    before = run.plan.starting_table(table) or new_table(table, call, settings.columns)
     observations = [one for result in read_results for one in result.observations.get(table, ())]
     change = evolve(before, observations, settings.max_columns)
     if any(part.table == table for result in read_results for part in result.more_observations):

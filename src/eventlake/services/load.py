@@ -15,8 +15,8 @@ from eventlake.lake import Lake
 from eventlake.lakes import open_input_stores, open_job_runner, open_parts
 from eventlake.ledger import State, describe_refusals, resolve_source
 from eventlake.model.commit import Commit, Counts, TableCommit
-from eventlake.model.naming import catalog_name
 from eventlake.model.settings import SettingChange, SourceSettings, list_changes
+from eventlake.model.tables import catalog_name
 from eventlake.model.tunables import Tunables
 from eventlake.model.values import FrozenModel
 from eventlake.pipeline.finish import FinishResult
@@ -113,7 +113,7 @@ def plan_load(
         pipes=tuple(listing.streams),
         passed_over=listing.passed_over,
         tables=tuple(
-            f"{settings.database}.{catalog_name(name, settings.table_prefix)}"
+            f"{settings.database}.{catalog_name(settings, state.tables[name])}"
             for name in sorted(state.tables)
         ),
         runs_to_finish=len(unfinished.to_finish),

@@ -19,8 +19,8 @@ from eventlake.ledger.files import LiveFile
 from eventlake.model import report
 from eventlake.model.lake import LakeSettings
 from eventlake.model.layout import LOGS, partition_path
-from eventlake.model.naming import catalog_name
 from eventlake.model.schema import Column
+from eventlake.model.tables import catalog_name
 from eventlake.model.values import FrozenModel
 from eventlake.parallel import MAX_REQUESTS
 from eventlake.pipeline.quarantine import QUARANTINE_SCHEMA
@@ -216,7 +216,7 @@ def _tables_of(ledger: Ledger) -> list[LakeTable]:
     return [
         LakeTable(
             database=state.settings.database,
-            name=catalog_name(name, state.settings.table_prefix),
+            name=catalog_name(state.settings, schema),
             source=state.settings.source,
             columns=schema.columns,
             partition_columns=state.settings.date_partition.columns,

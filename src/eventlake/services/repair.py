@@ -12,6 +12,7 @@ from eventlake.ledger import Ledger, list_ledgers
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.lake import LakeSettings
 from eventlake.model.settings import SourceSettings
+from eventlake.model.tables import source_path
 from eventlake.model.values import FrozenModel
 from eventlake.pipeline.recover import recover
 from eventlake.pipeline.register import complete_tables, reports_table
@@ -53,7 +54,7 @@ def _repair_source(lake: Lake, ledger: Ledger) -> RepairResult:
     expected = complete_tables(lake, ledger, state.settings, state.tables.values()).values()
     registered = [name for table in expected if (name := _correct_table(lake, table, problems))]
     known = {table.location for table in expected}
-    dropped = list(_drop_unknown(lake, ledger, state.settings.database, known, problems))
+    dropped = list(_drop_unknown(lake, state.settings, known, problems))
     _register_reports(lake, state.settings, problems)
     return RepairResult(
         source=source,
@@ -94,14 +95,14 @@ def _matches(entry: CatalogTable, expected: CatalogTable) -> bool:
 
 
 def _drop_unknown(
-    lake: Lake, ledger: Ledger, database: str, known: Collection[str], problems: list[str]
+    lake: Lake, settings: SourceSettings, known: Collection[str], problems: list[str]
 ) -> Iterator[str]:
     """Drop catalog entries below the source's folder, not at a known location and without files.
 
     Yields their names; entries with files are added to `problems`.
     """
-    own = f"{lake.layout.source_path(ledger.folder)}/"
-    for table in lake.catalog.tables(database):
+    own = f"{source_path(lake.layout, settings)}/"
+    for table in lake.catalog.tables(settings.database):
         if not table.location.startswith(own) or table.location in known:
             continue
         if next(iter(lake.store.objects(table.location)), None):

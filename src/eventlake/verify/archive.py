@@ -35,7 +35,7 @@ def _read_events(check: Check, say: Callable[[str], None]) -> Iterator[Row]:
             say(f"reading {shown}")
             try:
                 lines = read_lines(partial(check.files.open_log, uri))
-                yield from _parse_events(lines, number, commit, check.recounts[commit.seq])
+                yield from _parse_events(check, lines, number, commit)
                 check.files_read += 1
             except FAILURES as problem:
                 check.unverifiable.append(commit.seq)
@@ -43,11 +43,17 @@ def _read_events(check: Check, say: Callable[[str], None]) -> Iterator[Row]:
                 check.problems.append(f"{shown} cannot be read again: {reason}")
 
 
-def _parse_events(
-    lines: Iterator[bytes | None], number: int, commit: Commit, counts: Counter[str]
-) -> Iterator[Row]:
-    naming, prefix = commit.settings["naming"], commit.settings["table_prefix"]
+def _list_skipped(check: Check, commit: Commit) -> frozenset[str]:
+    """The names in `skip_events`, and those of tables that are there by their catalog names."""
     skip = frozenset(commit.settings["skip_events"])
+    return skip.union(t for t, one in check.tables.items() if one.get("catalog_name") in skip)
+
+
+def _parse_events(
+    check: Check, lines: Iterator[bytes | None], number: int, commit: Commit
+) -> Iterator[Row]:
+    counts, skip = check.recounts[commit.seq], _list_skipped(check, commit)
+    naming, prefix = commit.settings["naming"], commit.settings["table_prefix"]
     # The suppression list may have changed since: anybody may have been on it.
     doubt = 2 if commit.counts["suppressed"] else 0
     for at, line in enumerate(lines, 1):
@@ -60,6 +66,8 @@ def _parse_events(
         counts["received"] += 1
         name = event["event"] if event["type"] == "track" else ""
         table = table_name(event["type"], name, naming)
+        if name:
+            table = check.table_of_folder.get(table, table)
         if skip and not skip.isdisjoint((table, name, catalog_name(table, prefix))):
             counts["skipped"] += 1
             continue

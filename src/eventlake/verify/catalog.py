@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from eventlake.verify.check import Check
-from eventlake.verify.events import catalog_name
 
 _REPAIR = "`eventlake repair` corrects it"
 
@@ -26,9 +25,9 @@ Find = Callable[[str, str], Registration | None]
 
 def check_catalog(check: Check, find: Find) -> None:
     """Report tables that the catalog lacks, or has with another location, columns or partitions."""
-    database, prefix = check.settings["database"], check.settings["table_prefix"]
+    database = check.settings["database"]
     for table in sorted({table for commit in check.commits for table in commit.columns}):
-        name = catalog_name(table, prefix)
+        name = check.table_name(table)
         registered = find(database, name)
         if registered is None:
             check.problems.append(f"{database}.{name} is not in the catalog: {_REPAIR}")
@@ -37,7 +36,7 @@ def check_catalog(check: Check, find: Find) -> None:
 
 
 def _check_table(check: Check, table: str, name: str, registered: Registration) -> None:
-    location = f"{check.prefixes.data}/{check.folder}/segment_type={table}"
+    location = check.table_location(table)
     if registered.location.rstrip("/") != location:
         check.problems.append(
             f"{name} is in the catalog with the location {registered.location}, not {location}: "

@@ -3,11 +3,13 @@
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
+from eventlake.verify.events import CALL_TABLES, catalog_name
 from eventlake.verify.files import LakeFiles, Prefixes
 from eventlake.verify.ledger import Commit
 
@@ -50,6 +52,38 @@ class Check:
     @property
     def settings(self) -> dict[str, Any]:
         return self.commits[-1].settings
+
+    def table_location(self, table: str) -> str:
+        """The folder of a table: the one in the ledger, else by rule."""
+        own = self.tables[table].get("location")
+        return str(own or f"{self.source_path}/segment_type={table}")
+
+    def table_name(self, table: str) -> str:
+        """The name of a table in the catalog: the one in the ledger, else by rule."""
+        own = self.tables[table].get("catalog_name")
+        return str(own or catalog_name(table, self.settings["table_prefix"]))
+
+    @cached_property
+    def table_of_folder(self) -> dict[str, str]:
+        """By name of a folder that an adopted table has, the table of track events named so."""
+        found = {}
+        for name, table in self.tables.items():
+            folder = table.get("location", "").rpartition("=")[2]
+            is_track = table.get("call") == "track"
+            if folder and folder != name and not (is_track and folder in CALL_TABLES):
+                found[folder] = name if is_track else f"track_{folder}"
+        return found
+
+    @property
+    def source_path(self) -> str:
+        """The folder of the source's tables, except of adopted ones that are elsewhere."""
+        return f"{self.settings['data_folder'] or self.prefixes.data}/{self.folder}"
+
+    @cached_property
+    def tables(self) -> dict[str, Any]:
+        """The last JSON of every table that a commit names."""
+        tables = (one["table"] for commit in self.commits for one in commit.body.get("tables", ()))
+        return {table["name"]: table for table in tables}
 
     def report(self, title: str, examples: Collection[str]) -> None:
         """Append a problem with a few of the examples, if there are any."""

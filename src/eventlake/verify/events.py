@@ -20,6 +20,8 @@ _PLURALS = {
     "group": "groups",
     "alias": "aliases",
 }
+CALL_TABLES = frozenset((*_PLURALS, *_PLURALS.values()))
+"""Names of tables of other calls than track, by any naming."""
 _MAX_DEPTH = 100
 _TIMESTAMP = re.compile(
     r"\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):\d\d:\d\d(?:\.\d+)?"

@@ -54,8 +54,10 @@ class _Settings(Struct):
     source: str
     source_id: str = ""
     naming: Literal["segment", "warehouse", "native"] = "segment"
+    column_naming: Literal["segment", "warehouse", "native"] | None = None
     date_partition: Literal["day/hour", "year/month/day/hour", "year/month/day", "day"] = "day/hour"
     table_prefix: str = ""
+    data_folder: str = ""
     dedup_days: int = 7
     skip_events: list[str] = []
 
@@ -75,6 +77,8 @@ class _DataFile(Struct):
 
 class _Schema(Struct):
     name: str
+    location: str = ""
+    catalog_name: str = ""
 
 
 class _Table(Struct):

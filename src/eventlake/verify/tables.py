@@ -15,27 +15,50 @@ _COUNTS = (
 
 def read_tables(check: Check) -> None:
     """Fill the tables `stored` and `file`, and report missing, extra and changed files."""
-    data = f"{check.prefixes.data}/{check.folder}/segment_type="
-    sizes = {
-        path: size
-        for path, size in check.files.files(data.rpartition("/")[0]).items()
-        if path.startswith(data) and path.endswith(".parquet")
-    }
+    sizes, tables = _list_files(check)
     paths = list(sizes)
     committed = {name: commit.seq for commit in check.commits for name in commit.files}
     check.report("Parquet files that no commit names", sizes.keys() - committed.keys())
     check.report("Parquet files of commits that are gone", committed.keys() - sizes.keys())
     files, facts = [], []
     for number, path in enumerate(paths):
-        table, *partition = path.removeprefix(data).split("/")[:-1]
+        location, partition = _split_path(path)
+        table = tables.get(location) or location.rpartition("=")[2]
         files.append(File(path, number, table))
-        facts.append((number, table, "/".join(partition), committed.get(path)))
+        facts.append((number, table, partition, committed.get(path)))
     check.insert("file", facts)
-    identity = "message_id" if check.settings["naming"] == "native" else "id"
+    naming = check.settings["column_naming"] or check.settings["naming"]
+    identity = "message_id" if naming == "native" else "id"
     columns = pa.schema([(identity, pa.string()), ("received_at", pa.timestamp("us", "UTC"))])
     query_parquet(check, _ROWS.format(identity), files, columns)
     rows = {paths[number]: count for number, count in check.rows(_COUNTS)}
     _check_files(check, sizes, rows)
+
+
+def _list_files(check: Check) -> tuple[dict[str, int], dict[str, str]]:
+    """The sizes of the Parquet files in the tables' folders, by path; the tables by folder.
+
+    Files in other folders beside the tables count too, unless other software may have put them
+    there.
+    """
+    tables = {check.table_location(table): table for table in check.tables}
+    adopted = any(commit.adopted for commit in check.commits)
+    sources = {check.source_path, *(location.rpartition("/")[0] for location in tables)}
+    sizes = {
+        path: size
+        for source in sorted(sources)
+        for path, size in check.files.files(source).items()
+        if path.startswith(f"{source}/segment_type=") and path.endswith(".parquet")
+        if not adopted or _split_path(path)[0] in tables
+    }
+    return sizes, tables
+
+
+def _split_path(path: str) -> tuple[str, str]:
+    """The table's folder and the partition of a data file."""
+    source, mark, rest = path.partition("/segment_type=")
+    table, _, below = rest.partition("/")
+    return f"{source}{mark}{table}", below.rpartition("/")[0]
 
 
 def _check_files(check: Check, sizes: dict[str, int], rows: dict[str, int]) -> None:

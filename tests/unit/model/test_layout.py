@@ -74,8 +74,7 @@ def test_a_partition_is_as_long_as_its_span(by: DatePartition, moment: datetime)
 
 def test_where_things_lie() -> None:
     layout = DEFAULT_LAYOUT
-    table = layout.table_path("src1", "order_completed")
-    assert table == "segment-data/data/src1/segment_type=order_completed"
+    table = "segment-data/data/src1/segment_type=order_completed"
     partition = {"day": "2026-11-01", "hr": "07"}
     assert data_path(table, partition, RUN, 3) == (
         f"segment-data/data/src1/segment_type=order_completed/day=2026-11-01/hr=07/{RUN}-3.parquet"
@@ -94,7 +93,6 @@ def test_where_things_lie() -> None:
 
 def test_where_things_lie_in_another_lake() -> None:
     azure = Layout(data="staging")
-    assert azure.table_path("src1", "page") == "staging/src1/segment_type=page"
     assert azure.ledger_path("src1") == "segment-data/ledger/src1"
     assert azure.roots == ("staging", "segment-data")
     older = Layout(reports="segment-data-lake/reports")

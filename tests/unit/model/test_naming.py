@@ -9,10 +9,10 @@ from eventlake.model.naming import (
     MAX_TABLE_NAME,
     Call,
     Naming,
-    catalog_name,
     database_name,
     key_name,
     leaf,
+    prefix_table,
     snake_case,
     table_name,
 )
@@ -128,7 +128,7 @@ def test_a_long_table_name(event: str, naming: Naming, table: str) -> None:
     ],
 )
 def test_the_name_of_a_table_in_the_catalog(table: str, prefix: str, name: str) -> None:
-    assert catalog_name(table, prefix) == name
+    assert prefix_table(table, prefix) == name
 
 
 @pytest.mark.parametrize(

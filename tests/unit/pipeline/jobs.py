@@ -22,6 +22,8 @@ def read_job(folder: Path, logs: Sequence[Sequence[str]], groups: tuple[range, .
         stage="stage",
         run_id=str(folder),
         settings=source_settings(source="web"),
+        skip=frozenset(),
+        renamed={},
         table_types={},
         suppressed=frozenset(),
         files=tuple(uris),
