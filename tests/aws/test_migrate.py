@@ -73,7 +73,7 @@ def test_the_steps_run_in_order(segment: SegmentLake, tmp_path: Path) -> None:
         shutil.copy(policy, tmp_path)
     (settings,) = blocks(PAGE, "toml")
     (tmp_path / "aws.toml").write_text(settings)
-    (export,) = blocks(PAGE, "json")
+    export, *_ = blocks(PAGE, "json")
     (tmp_path / "segment-settings.json").write_text(export)
     before = segment.keys()
     for step in shown(PAGE):
