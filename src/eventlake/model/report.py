@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from eventlake.errors import EventLakeError
-from eventlake.model.commit import Commit, Counts, TableCommit
+from eventlake.model.commit import Commit, CommitKind, Counts, TableCommit
 from eventlake.model.naming import catalog_name
 from eventlake.model.settings import SourceSettings
 from eventlake.model.types import Type
@@ -77,7 +77,7 @@ def report_lines(
     commit: Commit, finished: str, problems: Problems, facts: Mapping[str, str] = NOTHING
 ) -> list[Line]:
     """The report of a run that committed; `facts` are further fields, the same on every line."""
-    head = {**_head(commit.run_id, commit.settings, finished), **facts}
+    head = {**_head(commit.run_id, commit.settings, finished), **_replayed(commit), **facts}
     status = PARTIAL if problems else FINISHED
     files = [file for done in commit.tables for file in done.adds]
     run = {
@@ -93,6 +93,20 @@ def report_lines(
     }
     prefix = commit.settings.table_prefix
     return [run, *(_table_line(head, done, prefix, problems) for done in commit.tables)]
+
+
+def _replayed(commit: Commit) -> Line:
+    """The fields of a replay; it has no times if it is of all events."""
+    if commit.kind is not CommitKind.REPLAY or commit.replaces is None:
+        return {}
+    times = (commit.replaces.since, commit.replaces.until)
+    bounds = (
+        [datetime.fromtimestamp(time // 1_000_000, UTC) for time in times]
+        if (commit.replaces.is_bounded)
+        else []
+    )
+    named = zip(("replay_from", "replay_to"), map(stamp, bounds), strict=False)
+    return {"replay": True, **dict(named)}
 
 
 def _table_line(head: Line, done: TableCommit, prefix: str, problems: Problems) -> Line:

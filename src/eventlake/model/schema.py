@@ -11,7 +11,7 @@ from eventlake.model.values import FrozenModel
 
 
 class Column(FrozenModel):
-    """A column and its type, which never changes."""
+    """A column and its type, which only a retype changes."""
 
     name: str
     type: Type
@@ -36,6 +36,13 @@ class TableSchema(FrozenModel):
 
     def with_columns(self, columns: tuple[Column, ...]) -> "TableSchema":
         return self.model_copy(update={"columns": self.columns + columns})
+
+    def with_types(self, types: Mapping[str, Type]) -> "TableSchema":
+        """The table with other types of some of its columns."""
+        if not types:
+            return self
+        columns = tuple(column(one.name, types.get(one.name, one.type)) for one in self.columns)
+        return self.model_copy(update={"columns": columns})
 
 
 @dataclass(frozen=True)

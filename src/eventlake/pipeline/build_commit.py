@@ -7,17 +7,19 @@ from functools import cached_property
 from eventlake.errors import Internal
 from eventlake.model.commit import (
     Commit,
+    CommitKind,
     Counts,
     DataFile,
     IdFile,
     IdMerge,
+    Input,
     Plan,
     StagedFile,
     TableCommit,
 )
 from eventlake.model.layout import Layout, data_path
 from eventlake.model.naming import Call
-from eventlake.model.schema import SchemaChange, new_table
+from eventlake.model.schema import SchemaChange, TableSchema, new_table
 from eventlake.pipeline.results import (
     ChunkMeta,
     ChunksByTable,
@@ -38,6 +40,7 @@ class RunResults:
     changes: dict[str, SchemaChange]
     write: list[WriteResult]
     merges: tuple[IdMerge, ...] = ()
+    removed_ids: tuple[IdFile, ...] = ()
 
     @cached_property
     def files(self) -> list[WrittenFile]:
@@ -71,10 +74,12 @@ def build_commit(layout: Layout, plan: Plan, results: RunResults, dead: tuple[st
     return Commit(
         run_id=plan.run_id,
         settings=plan.settings,
-        inputs=plan.inputs,
+        kind=CommitKind.REPLAY if plan.replaces else CommitKind.LOAD,
+        inputs=plan.inputs if plan.replaces else _inputs_with_spans(plan, results.read),
         counts=sum((table.counts for table in tables), rejected),
         tables=tables,
         ids=_id_files(layout, plan, results),
+        removed_ids=results.removed_ids,
         merges=results.merges,
         deletes=plan.deletes,
         quarantine=StagedFile(staged=results.quarantine, path=quarantine)
@@ -82,6 +87,19 @@ def build_commit(layout: Layout, plan: Plan, results: RunResults, dead: tuple[st
         else None,
         abandons=dead,
         renamed=plan.renamed,
+        replaces=plan.replaces,
+        pins=plan.retyped,
+    )
+
+
+def _inputs_with_spans(plan: Plan, results: list[ReadResult]) -> tuple[Input, ...]:
+    """The inputs with the first and last time of receipt of their events."""
+    spans = {file: (first, last) for result in results for file, first, last in result.spans}
+    return tuple(
+        one.model_copy(update=dict(zip(("first", "last"), spans[file], strict=True)))
+        if file in spans
+        else one
+        for file, one in enumerate(plan.inputs)
     )
 
 
@@ -123,9 +141,10 @@ def _data_files(
 def _table_commits(layout: Layout, plan: Plan, results: RunResults) -> list[TableCommit]:
     files = _data_files(layout, plan, results)
     chunks, excluded = results.chunks, _count_excluded(results.read)
+    names = chunks.keys() | excluded.keys() | plan.removes.keys() | plan.retyped.keys()
     return [
         _table_commit(plan, results, name, chunks.get(name, []), excluded.get(name), files[name])
-        for name in sorted(chunks.keys() | excluded.keys())
+        for name in sorted(names)
     ]
 
 
@@ -137,17 +156,19 @@ def _table_commit(
     excluded: tuple[Call, int, int] | None,
     files: list[DataFile],
 ) -> TableCommit:
-    call, suppressed, skipped = excluded or (chunks[0].call, 0, 0)
+    existing = plan.tables.get(table)
+    call, suppressed, skipped = excluded or (_call_of(existing, chunks), 0, 0)
     rows, landed = sum(chunk.rows for chunk in chunks), sum(chunk.landed_rows for chunk in chunks)
     written = sum(file.rows or 0 for file in files)
     if landed != written:
         raise Internal(f"{table}: wrote {written} rows instead of {landed}")
-    existing = plan.tables.get(table)
     change = results.changes.get(table)
     if change is None or (existing is None and not landed):
-        change = SchemaChange(existing or new_table(table, call, plan.settings.naming))
+        start = plan.starting_table(table)
+        change = SchemaChange(start or new_table(table, call, plan.settings.naming))
     if results.rescued[table]:
         change = change.with_rescued()
+    types = existing.types if existing else {}
     return TableCommit(
         table=change.schema,
         counts=Counts(
@@ -158,10 +179,17 @@ def _table_commit(
             skipped=skipped,
             rescued=results.rescued[table],
         ),
-        new_columns=change.added,
+        new_columns=tuple(c for c in change.added if c.name not in types),
+        retyped=tuple(c for c in change.schema.columns if types.get(c.name, c.type) is not c.type),
         is_new=existing is None and landed > 0,
+        dropped=plan.replaces is not None and plan.replaces.is_whole and not files,
         adds=tuple(files),
+        removes=plan.removes.get(table, ()),
     )
+
+
+def _call_of(existing: TableSchema | None, chunks: list[ChunkMeta]) -> Call:
+    return existing.call if existing else chunks[0].call
 
 
 def _count_excluded(results: list[ReadResult]) -> dict[str, tuple[Call, int, int]]:

@@ -15,6 +15,7 @@ from eventlake.kernels.dedupe import hash_ids
 from eventlake.kernels.jsontext import TooDeep
 from eventlake.kernels.parse import MAX_SLOW_BYTES, BlockTooLarge
 from eventlake.kernels.route import Event, RejectedLine, split_deep
+from eventlake.model.commit import Replacement
 from eventlake.model.naming import Call
 from eventlake.model.schema import budget_used, new_table
 from eventlake.model.settings import SourceSettings
@@ -48,6 +49,8 @@ class ReadJob:
     table_types: dict[str, dict[str, Type]]
     """Column types of the existing tables."""
     suppressed: frozenset[str]
+    replaces: Replacement | None
+    """For a replay, the rows that it replaces: it ignores other events and invalid lines."""
     files: tuple[str, ...]
     """Addresses of the run's inputs; tasks refer to an input by its index."""
     stores: dict[str, Store]
@@ -90,6 +93,9 @@ class ChunkWriter:
 
     def write_quarantine(self, above: int) -> None:
         """Write the rejected lines into the stage if they are more than `above` bytes."""
+        if self.job.replaces:  # the run that loaded them has quarantined them
+            self.rejected.clear()
+            return
         is_short = len(self.rejected) <= min(above, MAX_REJECTED)
         if is_short and sum(len(one.raw) for one in self.rejected) <= above:
             return

@@ -1,19 +1,22 @@
 """Register new tables, columns and partitions in the catalog, as the ledger has them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from eventlake.errors import InvalidSettings, MissingTable
 from eventlake.lake import Lake
 from eventlake.ledger import Ledger
+from eventlake.ledger.files import LiveFile
 from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
-from eventlake.model.commit import Commit
+from eventlake.model.commit import Commit, TableCommit
 from eventlake.model.layout import run_day
 from eventlake.model.naming import catalog_name
 from eventlake.model.report import Problems
 from eventlake.model.schema import Column, TableSchema
 from eventlake.model.settings import SourceSettings
-from eventlake.ports import Progress
+from eventlake.parallel import TableWork, run_per_table
+from eventlake.ports import NoProgress, Progress
 
 Partition = Mapping[str, str]
 
@@ -24,11 +27,12 @@ def register(lake: Lake, commit: Commit, problems: Problems, progress: Progress)
     Errors are added to `problems` by table. Returns messages for the user that need no retry.
     """
     ledger = lake.ledger(commit.settings.folder)
-    if commit.renamed:
+    if commit.renamed or commit.is_whole:
         schemas = ledger.read_state().tables.values()
         tables = complete_tables(lake, ledger, commit.settings, schemas)
     else:
         tables = _changed_tables(lake, commit)
+    problems.add(run_per_table("register", _withdrawals(lake, ledger, commit), NoProgress()))
     tables = {name: table for name, table in tables.items() if name not in problems}
     reports = reports_table(lake, commit.settings, run_day(commit.run_id))
     errors = dict(lake.catalog.ensure([*tables.values(), reports], progress))
@@ -51,6 +55,43 @@ def register(lake: Lake, commit: Commit, problems: Problems, progress: Progress)
     return ()
 
 
+def _withdrawals(lake: Lake, ledger: Ledger, commit: Commit) -> list[TableWork]:
+    """The work that removes from the catalog what a commit removed: tables, partitions, types.
+
+    Tables that it rebuilds with other columns or partition columns are dropped, to be made again.
+    """
+    changed = [one for one in commit.tables if one.removes or one.retyped or one.dropped]
+    if not changed:
+        return []
+    files = ledger.list_live_files()
+    return [
+        (one.table.name, partial(_withdraw, lake, commit, one, files.get(one.table.name, ())))
+        for one in changed
+    ]
+
+
+def _withdraw(lake: Lake, commit: Commit, one: TableCommit, files: Sequence[LiveFile]) -> None:
+    live = [file.partition for file in files]
+    gone = [file.partition for file in one.removes if file.partition not in live]
+    table = catalog_table(lake, commit.settings, one.table, gone)
+    if commit.is_whole or one.dropped:
+        entry = lake.catalog.table(table.database, table.name)
+        is_gone = one.dropped and not files  # a later commit may have made it again
+        if entry and entry.location == table.location and (is_gone or _is_other(entry, table)):
+            lake.catalog.drop(entry)
+            return
+    if one.retyped:
+        lake.catalog.retype(table)
+    if table.partitions:
+        lake.catalog.remove_partitions(table)
+
+
+def _is_other(entry: CatalogTable, table: CatalogTable) -> bool:
+    """Whether a registered table has partition columns or columns that the table does not have."""
+    is_same_key = entry.partition_columns == table.partition_columns
+    return not is_same_key or bool(table.missing_columns(entry.columns))
+
+
 def _changed_tables(lake: Lake, commit: Commit) -> dict[str, CatalogTable]:
     """The catalog entries of the tables that a commit changed, with the partitions that it added.
 
@@ -61,7 +102,7 @@ def _changed_tables(lake: Lake, commit: Commit) -> dict[str, CatalogTable]:
             update={"is_partial": not one.is_new}
         )
         for one in commit.tables
-        if one.adds or one.new_columns
+        if (one.adds or one.new_columns) and not one.dropped
     }
 
 
