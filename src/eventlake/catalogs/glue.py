@@ -119,10 +119,8 @@ class GlueCatalog:
         if current is None:
             return
         check_same(self.root, table, current)
-        columns, writable = (
-            list(map(glue_column, table.columns)),
-            self._writable_fields("Partition"),
-        )
+        columns = list(map(glue_column, table.columns))
+        writable = self._writable_fields("Partition")
         # Partitions first: until the table has the types, a run that recovers repeats this.
         entries = (
             {"PartitionValueList": one["Values"], "PartitionInput": changed}

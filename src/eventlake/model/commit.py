@@ -80,7 +80,9 @@ class Replacement(FrozenModel):
         return not self.tables and not self.is_bounded
 
     def overlaps(self, one: Input) -> bool:
-        """Whether an input has events of the time."""
+        """Whether an input has events of the time; all inputs belong to a whole replacement."""
+        if self.is_whole:
+            return True
         if one.first is None or one.last is None:
             return False
         return one.first < self.until and one.last >= self.since

@@ -49,8 +49,6 @@ class ReadJob:
     table_types: dict[str, dict[str, Type]]
     """Column types of the existing tables."""
     suppressed: frozenset[str]
-    replaces: Replacement | None
-    """For a replay, the rows that it replaces: it ignores other events and invalid lines."""
     files: tuple[str, ...]
     """Addresses of the run's inputs; tasks refer to an input by its index."""
     stores: dict[str, Store]
@@ -61,6 +59,8 @@ class ReadJob:
     compression: str | None
     """Arrow IPC compression of chunks; None when the page cache will hold them."""
     tunables: ReadTunables
+    replaces: Replacement | None = None
+    """For a replay, the rows that it replaces: it ignores other events and invalid lines."""
 
 
 @dataclass

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from urllib.parse import unquote
 
 from eventlake.verify.check import Check
 from eventlake.verify.events import InvalidLineError, catalog_name, read_event, table_name
 from eventlake.verify.files import FAILURES, LAKE
-from eventlake.verify.ledger import Commit
+from eventlake.verify.ledger import Commit, Identity, Replacement
 from eventlake.verify.lines import read_lines
 
 
@@ -25,27 +26,68 @@ Row = tuple[int, str, str, int, int, int, int]
 
 
 def _read_events(check: Check, say: Callable[[str], None]) -> Iterator[Row]:
-    for commit in check.commits:
+    spans: dict[Identity, Span] = {}
+    for commit in check.active:
         check.recounts[commit.seq] = Counter()
         if commit.adopted:  # loaded by other software, whose rules are not known
             check.unverifiable.append(commit.seq)
             continue
-        for number, uri in enumerate(commit.uris):
+        inputs = _inputs(commit, spans)
+        if commit.replaces and commit.replaces.is_whole:  # what it left out is no longer loaded
+            spans = {identity: spans[identity] for identity in spans.keys() - commit.replaces.lost}
+        for number, identity in enumerate(inputs):
+            uri, _ = identity
             shown = unquote(uri.removeprefix(LAKE)) if uri.startswith(LAKE) else uri
             say(f"reading {shown}")
+            span = spans.setdefault(identity, Span(commit.seq))
             try:
                 lines = read_lines(partial(check.files.open_log, uri))
-                yield from _parse_events(lines, number, commit, check.recounts[commit.seq])
-                check.files_read += 1
+                yield from _parse_events(lines, number, commit, check.recounts[commit.seq], span)
+                check.files_read += commit.replaces is None
             except FAILURES as problem:
                 check.unverifiable.append(commit.seq)
                 reason = check.files.explain_log(problem, uri)
-                check.problems.append(f"{shown} cannot be read again: {reason}")
+                if not _is_given_up(check, commit, identity):
+                    check.problems.append(f"{shown} cannot be read again: {reason}")
+
+
+def _inputs(commit: Commit, spans: "dict[Identity, Span]") -> list[Identity]:
+    """The archive files of a load; for a replay, all loaded so far that have events of its time."""
+    window = commit.replaces
+    if window is None:
+        return commit.inputs
+    if commit.body.get("kind") == "drop":
+        return []
+    loaded = sorted(spans.keys() - window.lost)
+    return [one for one in loaded if spans[one].overlaps(window)]
+
+
+def _is_given_up(check: Check, commit: Commit, identity: Identity) -> bool:
+    """Whether a later replay of all events did without a file that is gone."""
+    later = (one.replaces for one in check.active if one.seq > commit.seq and one.replaces)
+    return any(one.is_whole and identity in one.lost for one in later)
+
+
+@dataclass
+class Span:
+    """First and last time of receipt of the events in a file, and the commit that loaded it."""
+
+    seq: int
+    first: int = 1 << 62
+    last: int = -(1 << 62)
+
+    def add(self, moment: int) -> None:
+        self.first, self.last = min(self.first, moment), max(self.last, moment)
+
+    def overlaps(self, window: Replacement) -> bool:
+        is_loaded = self.seq <= window.base
+        return is_loaded and self.first < window.until and self.last >= window.since
 
 
 def _parse_events(
-    lines: Iterator[bytes | None], number: int, commit: Commit, counts: Counter[str]
+    lines: Iterator[bytes | None], number: int, commit: Commit, counts: Counter[str], span: Span
 ) -> Iterator[Row]:
+    window = commit.replaces
     naming, prefix = commit.settings["naming"], commit.settings["table_prefix"]
     skip = frozenset(commit.settings["skip_events"])
     # The lake has no list of suppressed users: anybody may be, if the commit suppressed events.
@@ -54,12 +96,16 @@ def _parse_events(
         try:
             event, moment = read_event(line)
         except InvalidLineError as problem:
-            if line is None or line.strip(b" \t\r"):
+            # Invalid lines are in the quarantine of the run that loaded them.
+            if not window and (line is None or line.strip(b" \t\r")):
                 counts.update(("received", "quarantined", str(problem)))
             continue
-        counts["received"] += 1
+        span.add(moment)
         name = event["event"] if event["type"] == "track" else ""
         table = table_name(event["type"], name, naming)
+        if window and not window.includes(table, moment):
+            continue
+        counts["received"] += 1
         if skip and not skip.isdisjoint((table, name, catalog_name(table, prefix))):
             counts["skipped"] += 1
             continue
