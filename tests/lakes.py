@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import eventlake.services.load
+import eventlake.services.replay
 from eventlake.cli.main import main
 from eventlake.lake import Lake
 from eventlake.lakes.aws_settings import AwsSettings
@@ -106,6 +107,9 @@ class ApiWithoutSpark:
 
     def sync(self, *given: Any, **options: Any) -> LoadResult:
         return eventlake.services.load.sync(*given, **{**options, **self._changes()})
+
+    def replay(self, *given: Any, **options: Any) -> LoadResult:
+        return eventlake.services.replay.replay(*given, **{**options, **self._changes()})
 
     def _changes(self) -> dict[str, Any]:
         return {"where": InlineRunner(), **({"progress": self.progress} if self.progress else {})}

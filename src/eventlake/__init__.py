@@ -16,22 +16,33 @@ if TYPE_CHECKING:
     from eventlake.model.settings import SourceSettings, source_settings
     from eventlake.services.adopt import adopt
     from eventlake.services.check import check
+    from eventlake.services.drop import drop, plan_drop
     from eventlake.services.load import LoadResult, load, plan_load, plan_sync, sync
     from eventlake.services.read import Lake, open_lake
     from eventlake.services.repair import repair
+    from eventlake.services.replay import ReplayRequest, plan_replay, replay
+    from eventlake.services.retype import plan_retype, retype, retype_request
 
 __all__ = [
     "EventLakeError",
     "Lake",
     "LoadResult",
+    "ReplayRequest",
     "SourceSettings",
     "adopt",
     "check",
+    "drop",
     "load",
     "open_lake",
+    "plan_drop",
     "plan_load",
+    "plan_replay",
+    "plan_retype",
     "plan_sync",
     "repair",
+    "replay",
+    "retype",
+    "retype_request",
     "source_settings",
     "sync",
 ]
@@ -39,10 +50,18 @@ __all__ = [
 _HOMES = {
     "adopt": "eventlake.services.adopt",
     "check": "eventlake.services.check",
+    "drop": "eventlake.services.drop",
     "EventLakeError": "eventlake.errors",
     "Lake": "eventlake.services.read",
     "open_lake": "eventlake.services.read",
+    "plan_drop": "eventlake.services.drop",
+    "plan_replay": "eventlake.services.replay",
+    "plan_retype": "eventlake.services.retype",
     "repair": "eventlake.services.repair",
+    "replay": "eventlake.services.replay",
+    "ReplayRequest": "eventlake.services.replay",
+    "retype": "eventlake.services.retype",
+    "retype_request": "eventlake.services.retype",
     "SourceSettings": "eventlake.model.settings",
     "source_settings": "eventlake.model.settings",
 }

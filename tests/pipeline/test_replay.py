@@ -4,6 +4,7 @@ import gzip
 import json
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,10 @@ from tests.lakes import InlineRunner, LakeContents, Recorder
 
 from eventlake.errors import Conflict, InvalidSettings
 from eventlake.model.settings import source_settings
+from eventlake.services.drop import drop, plan_drop
+from eventlake.services.read import open_lake
 from eventlake.services.replay import ReplayRequest, ReplayResult, plan_replay, replay
+from eventlake.services.retype import plan_retype, retype, retype_request
 
 DAY = ("2026-11-01", "2026-11-02")
 REQUEST = frozenset({"events", "changes", "infer", "partial"})
@@ -245,7 +249,7 @@ def test_unknown_events_and_sources(tmp_path: Path) -> None:
 class AtStage(Recorder):
     """Calls a function when a stage begins, for the first `times` times."""
 
-    def __init__(self, stage: str, work: Callable[[], None], times: int = 1) -> None:
+    def __init__(self, stage: str, work: Callable[[], object], times: int = 1) -> None:
         super().__init__()
         self.stage, self.work, self.times = stage, work, times
 
@@ -310,4 +314,116 @@ def test_a_replay_gives_up_after_some_conflicts(tmp_path: Path) -> None:
     busy = AtStage("commit", load_more, times=100)
     with pytest.raises(Conflict):
         run(lake, progress=busy)
+    lakes.assert_complete(lake)
+
+
+# Drops
+
+
+def test_a_dropped_source_can_be_loaded_again_with_other_settings(tmp_path: Path) -> None:
+    files, lake = lakes.small_sample(tmp_path / "raw"), tmp_path / "lake"
+    lakes.load(files[:2], lake)
+    lakes.load(files, lake)
+    planned = plan_drop("web", lake=lake)
+    assert sum(table.rows for table in planned.tables) == lakes.assert_complete(lake).rows
+    assert drop("web", lake=lake).status == "finished"
+    empty = lakes.assert_complete(lake)
+    assert (empty.tables, empty.catalog, empty.ids, empty.quarantine) == ({}, {}, {}, {})
+    assert drop("web", lake=lake).status == "nothing"
+    settings = source_settings(source="web", date_partition="day", naming="native")
+    lakes.load(files, lake, settings=settings)
+    content = fresh(tmp_path, files, settings=settings)
+    lakes.assert_same(lakes.assert_complete(lake), content, CONTENT)
+
+
+def test_a_dropped_table_comes_back_with_a_replay(tmp_path: Path) -> None:
+    files, lake = lakes.small_sample(tmp_path / "raw"), tmp_path / "lake"
+    lakes.load(files, lake)
+    before = lakes.assert_complete(lake)
+    assert drop("web", lake=lake, tables=["page", "Product Viewed"]).status == "finished"
+    after = lakes.assert_complete(lake)
+    assert before.tables.keys() - after.tables.keys() == {"page", "product_viewed"}
+    assert before.catalog.keys() - after.catalog.keys() == {"page", "product_viewed"}
+    assert lakes.load(files, lake).status == "nothing"
+    run(lake, events=["page", "product_viewed"])
+    lakes.assert_same(lakes.assert_complete(lake), before, CONTENT)
+
+
+def test_a_load_beside_a_drop_lands_nothing(tmp_path: Path) -> None:
+    files, lake = lakes.small_sample(tmp_path / "raw"), tmp_path / "lake"
+    lakes.load(files[:2], lake)
+    beside = AtStage("commit", lambda: drop("web", lake=lake, tables=["page"]))
+    with pytest.raises(Conflict):
+        lakes.load(files, lake, beside)
+    lakes.load(files, lake)
+    lakes.assert_complete(lake)
+
+
+# Retypes
+
+
+def types(lake: Path, table: str = "order_completed") -> dict[str, str]:
+    columns, *_ = lakes.read_contents(lake).catalog[table]
+    return {one["name"]: one["type"] for one in columns}
+
+
+ORDERS = "web.order_completed"
+
+
+def test_new_rows_follow_a_retype_and_a_replay_brings_the_others(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    amounts = [event(1, 1, properties={"total": "5"}), event(2, 30, properties={"total": "x"})]
+    lakes.load([write(tmp_path / "a.gz", amounts)], lake)
+    plan = plan_retype(ORDERS, {"total": "decimal"}, lake=lake)
+    (total,) = plan.columns
+    assert (plan.rows, len(plan.partitions), total.values, total.misfits) == (2, 2, 2, 1)
+    assert retype(ORDERS, {"total": "decimal"}, lake=lake).status == "finished"
+    assert types(lake)["total"] == "decimal(38,6)"
+    lakes.load([write(tmp_path / "b.gz", [event(3, 60, properties={"total": "7.5"})])], lake)
+    lakes.assert_complete(lake)
+    run(lake, "2026-11-01", "2026-11-03", events=["order_completed"])
+    totals = open_lake(lake).query(f"select total, _rescued_data r from {ORDERS} order by id")
+    rescued = '{"properties.total":"x"}'
+    assert totals["total"].to_pylist() == [Decimal(5), None, Decimal("7.5")]
+    assert totals["r"].to_pylist() == [None, rescued, None]
+    assert open_lake(lake).schema(ORDERS).pinned == ("total",)
+    lakes.assert_complete(lake)
+
+
+def test_a_retype_with_a_replay_is_one_commit_and_outlives_inference(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    lakes.load([write(tmp_path / "a.gz", [event(1, 1, properties={"total": 5})])], lake)
+    request = retype_request(ORDERS, {"total": "string"}, lake=lake)
+    result = replay(request, lake=lake, where=InlineRunner())
+    assert (result.status, len(lakes.read_commits(lake))) == ("finished", 2)
+    assert types(lake)["total"] == "string"
+    run(lake, infer=True)
+    assert types(lake)["total"] == "string"
+    lakes.assert_complete(lake)
+
+
+@pytest.mark.parametrize(
+    ("table", "given", "message"),
+    [
+        ("web.orders", {"total": "string"}, "no table 'web.orders'; the lake has web.order_comp"),
+        (ORDERS, {"sum": "string"}, "no column 'sum'; those with a type to set: total"),
+        (ORDERS, {"id": "bigint"}, "id has the type string in every table"),
+        (ORDERS, {"total": "float"}, "'float': choose boolean, bigint, decimal"),
+    ],
+)
+def test_a_wrong_retype(tmp_path: Path, table: str, given: dict[str, str], message: str) -> None:
+    lake = tmp_path / "lake"
+    lakes.load([write(tmp_path / "a.gz", [event(1, 1, properties={"total": 5})])], lake)
+    with pytest.raises(InvalidSettings, match=message):
+        retype(table, given, lake=lake)
+
+
+def test_a_load_beside_a_retype_lands_nothing_of_the_old_type(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    lakes.load([write(tmp_path / "a.gz", [event(1, 1, properties={"total": 5})])], lake)
+    more = write(tmp_path / "b.gz", [event(2, 1, properties={"total": 6})])
+    beside = AtStage("commit", lambda: retype(ORDERS, {"total": "string"}, lake=lake))
+    with pytest.raises(Conflict, match=r"gave order_completed\.total another type"):
+        lakes.load([more], lake, beside)
+    lakes.load([more], lake)
     lakes.assert_complete(lake)

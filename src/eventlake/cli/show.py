@@ -202,7 +202,10 @@ def tables(infos: "Sequence[TableInfo]") -> None:
 def schema(table: "TableInfo") -> None:
     """Print a table's columns and types, the partition columns last."""
     partitions = [(name, "string, partition") for name in table.partition_columns]
-    columns = [(column.name, column.type) for column in table.columns]
+    columns = [
+        (column.name, f"{column.type}, pinned" if column.name in table.pinned else column.type)
+        for column in table.columns
+    ]
     print_table({"column": itemgetter(0), "type": itemgetter(1)}, [*columns, *partitions])
 
 

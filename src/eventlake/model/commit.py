@@ -210,6 +210,7 @@ class CommitKind(StrEnum):
     REDRIVE = "redrive"
     COMPACT = "compact"
     DROP = "drop"
+    RETYPE = "retype"
 
 
 class Commit(FrozenModel):

@@ -28,6 +28,7 @@ class History:
         """Add a commit, in place."""
         if commit.is_whole:
             self.inputs.clear()
+            self.tables.clear()
             self.quarantine = [one for one in self.quarantine if one not in commit.deletes]
         self.inputs |= {(one.uri, one.fingerprint): one for one in commit.inputs}
         for table in commit.tables:

@@ -1,6 +1,6 @@
 """A run's sync, from plan to report."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -123,12 +123,15 @@ class Run:
         self.timings[step] = self.lake.clock.monotonic() - began
 
 
-def sync(run: Run) -> tuple[Commit, FinishResult]:
-    """Land all of the plan's inputs with one commit, or raise and land nothing."""
+def sync(run: Run, prepare: Callable[[Run], Commit] | None = None) -> tuple[Commit, FinishResult]:
+    """Land all of the plan's inputs with one commit, or raise and land nothing.
+
+    `prepare` is another function than `prepare_commit` for runs that read no inputs.
+    """
     with ExitStack() as stack:
         try:
             stack.enter_context(Stage(run.ledger, run.plan.run_id))
-            sequence, commit = commit_run(run, prepare_commit(run))
+            sequence, commit = commit_run(run, (prepare or prepare_commit)(run))
         except BaseException as problem:
             fail_run(run, problem)
             raise
@@ -237,6 +240,13 @@ def count_id_buckets(plan: Plan, parallelism: int) -> int:
     return max(1, spread, (events + indexed // 4) // BUCKET_EVENTS)
 
 
+def removed_ids_job(run: Run) -> RemovedIdsJob:
+    """The job that collects the message ids of the rows that the plan removes."""
+    files = (file for _, of_table in sorted(run.plan.removes.items()) for file in of_table)
+    column = run.plan.settings.naming.id_column
+    return RemovedIdsJob(run.lake.store, run.stage, column, group_files_by_rows(files))
+
+
 def collect_removed_ids(run: Run) -> tuple[IdFile, ...]:
     """Write the message ids of the rows that the run replaces into the stage.
 
@@ -245,10 +255,7 @@ def collect_removed_ids(run: Run) -> tuple[IdFile, ...]:
     plan = run.plan
     if plan.replaces is None or plan.replaces.is_whole:
         return ()
-    files = (file for _, of_table in sorted(plan.removes.items()) for file in of_table)
-    job = RemovedIdsJob(
-        run.lake.store, run.stage, plan.settings.naming.id_column, group_files_by_rows(files)
-    )
+    job = removed_ids_job(run)
     with run.time_step("index"):
         answers = run.run_tasks("index", len(job.tasks), partial(removed_ids_task, job), 0)
         results = [msgspec.json.decode(answer, type=DedupeResult) for answer in answers]

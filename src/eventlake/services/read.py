@@ -43,6 +43,8 @@ class TableInfo(FrozenModel):
     rows: int
     files: int
     bytes: int
+    pinned: tuple[str, ...] = ()
+    """Columns whose type was set by `retype`."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class LakeTable:
     columns: tuple[Column, ...]
     partition_columns: tuple[str, ...]
     files: Sequence[LiveFile]
+    pinned: tuple[str, ...] = ()
 
     def for_query(self, filesystem: FileSystem, root: str) -> QueryTable:
         return QueryTable(
@@ -128,6 +131,7 @@ class Lake:
             rows=rows,
             files=len(table.files),
             bytes=sum(file.bytes for file in table.files),
+            pinned=table.pinned,
         )
 
     def _count_rows(self, file: LiveFile) -> int:
@@ -218,6 +222,7 @@ def _tables_of(ledger: Ledger) -> list[LakeTable]:
             columns=schema.columns,
             partition_columns=state.settings.date_partition.columns,
             files=files.get(name, []),
+            pinned=tuple(sorted(state.pinned.get(name, ()))),
         )
         for name, schema in state.tables.items()
     ]

@@ -1,10 +1,11 @@
 """Replay: build tables again from the raw logs that were loaded, in one commit."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from eventlake import archive
 from eventlake.archive import display_address
@@ -36,8 +37,10 @@ from eventlake.services.load import (
     spark_provider,
 )
 
+T = TypeVar("T")
+
 MAX_TRIES = 5
-"""How often a replay is planned again because another run changed what it replaces."""
+"""How often a replay is planned, if other runs change what it replaces."""
 MAX_NAMES = 20
 """Lost inputs that an error lists."""
 RECENT_RUNS = 20
@@ -74,7 +77,7 @@ class ReplayResult(LoadResult):
 
 
 class TablePlan(FrozenModel):
-    """What a replay would replace of one table."""
+    """What a replay or a drop would remove of one table."""
 
     table: str
     rows: int
@@ -115,7 +118,7 @@ def plan_replay(
 ) -> ReplayPlan:
     """Plan a replay without writing anything."""
     parts = open_parts(lake, clock=clock)
-    ledger = _find_ledger(parts, request.source)
+    ledger = find_ledger(parts, request.source)
     state = find_unfinished_runs(ledger, clock.now()).state
     prepared = _prepare(parts, ledger, state, request)
     plan, window = prepared.plan, prepared.plan.replaces
@@ -128,18 +131,23 @@ def plan_replay(
         until=window.until if window and is_bounded else None,
         files=tuple(display_address(one.uri) for one in plan.inputs),
         bytes=size,
-        tables=tuple(
-            TablePlan(
-                table=name,
-                rows=sum(file.rows or 0 for file in files),
-                files=len(files),
-                partitions=len({tuple(file.partition.items()) for file in files}),
-            )
-            for name, files in sorted(plan.removes.items())
-        ),
+        tables=plan_tables(plan),
         left_out=_left_out(plan),
         estimated_seconds=_estimate_seconds(parts, ledger.folder, prepared.history, size),
         warnings=prepared.warnings,
+    )
+
+
+def plan_tables(plan: Plan) -> tuple[TablePlan, ...]:
+    """What a plan replaces or drops of each table."""
+    return tuple(
+        TablePlan(
+            table=name,
+            rows=sum(file.rows or 0 for file in files),
+            files=len(files),
+            partitions=len({tuple(file.partition.items()) for file in files}),
+        )
+        for name, files in sorted(plan.removes.items())
     )
 
 
@@ -160,9 +168,10 @@ def replay(  # noqa: PLR0913 - each is an option of the command
     """
     progress = progress or NoProgress()
     parts = open_parts(lake, clock=clock)
-    ledger = _find_ledger(parts, request.source)
+    ledger = find_ledger(parts, request.source)
     users, spark = frozenset(suppressed), spark_provider(where, parts)
-    for remaining in reversed(range(MAX_TRIES)):
+
+    def attempt() -> ReplayResult:
         progress.step("plan", 0, 1, 0)
         dead, state = recover(parts, ledger, progress)
         prepared = _prepare(parts, ledger, state, request)
@@ -171,18 +180,23 @@ def replay(  # noqa: PLR0913 - each is an option of the command
             return _nothing_to_replay(parts, prepared)
         run = Run(parts, ledger, spark, plan, progress, users, dead, prepared.stores, tunables)
         runner = open_runner(lake, parts.store, where, temporary_cluster)
-        try:
-            commit, finished = execute(run, runner)
-        except Conflict:
-            if not remaining:
-                raise
-            continue
+        commit, finished = execute(run, runner)
         result = make_result(commit, finished, _summary(parts, prepared), run.timings)
         return ReplayResult(**dict(result), **_replaced(plan))
-    raise AssertionError  # the last conflict is raised
+
+    return retry_on_conflict(attempt)
 
 
-def _find_ledger(parts: Lake, source: str) -> Ledger:
+def retry_on_conflict(attempt: Callable[[], T]) -> T:
+    """Return the result of `attempt`, which is called again while it raises `Conflict`."""
+    for _ in range(MAX_TRIES - 1):
+        with suppress(Conflict):
+            return attempt()
+    return attempt()
+
+
+def find_ledger(parts: Lake, source: str) -> Ledger:
+    """The ledger of a source; raises `InvalidSettings` if the lake has no such source."""
     last = find_source(parts.store, parts.layout, source)
     if last is None:
         raise unknown_source(parts, source)
