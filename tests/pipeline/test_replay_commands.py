@@ -89,7 +89,7 @@ def test_drop_asks_for_the_name(run: Command, monkeypatch: pytest.MonkeyPatch) -
     assert "'ios' is not 'web': nothing was dropped" in run.err
     assert len(lakes.read_commits(run.lake)) == 1
     assert run("drop", "--source", "web", "--tables", "page", "--yes", "web") == 0
-    assert "`eventlake replay --source web --all --event page` builds" in run.out
+    assert "`eventlake replay --source web --all --event page` builds them again" in run.out
     assert run("drop", "--source", "web", "--yes", "web", "--json") == 0
     assert (run.value["status"], run.value["is_whole"]) == ("finished", True)
     assert lakes.assert_complete(run.lake).tables == {}

@@ -115,7 +115,8 @@ def _replay(context: typer.Context, request: "ReplayRequest", run: RunOptions) -
             temporary_cluster=run.temporary_cluster,
             progress=steps,
         )
-    show.print_result(result, run.as_json, show_change.replay_result)
+    text = show_change.replay_summary if run.quiet else show_change.replay_result
+    show.print_result(result, run.as_json, text)
     show.load_warnings(result)
     raise typer.Exit(PARTIAL if result.status == "partial" else FINISHED)
 

@@ -117,11 +117,16 @@ def checks(results: "Sequence[Check]") -> None:
 
 def load_result(result: "LoadResult") -> None:
     """Print the counts of each table, then the summary."""
+    print_landed(result)
+    load_summary(result)
+
+
+def print_landed(result: "LoadResult") -> None:
+    """Print the counts of each table."""
     if result.tables:
         largest = sorted(result.tables, key=lambda t: (-t.counts.landed, t.table.name))
         print_table(_LOAD_COLUMNS, largest[:MAX_TABLES])
         print_remaining("table", len(largest) - MAX_TABLES, "`eventlake tables` shows all")
-    load_summary(result)
 
 
 def load_summary(result: "LoadResult") -> None:

@@ -62,11 +62,17 @@ def _print_left_out(files: "Sequence[str]") -> None:
 
 
 def replay_result(result: "ReplayResult") -> None:
-    """Print the rows of each table, and how many there were before."""
+    """Print the rows of each table, and the summary."""
+    show.print_landed(result)
+    replay_summary(result)
+
+
+def replay_summary(result: "ReplayResult") -> None:
+    """Print the counts, and how many rows there were before."""
     if result.status == "nothing":
         show.print_line(result.message)
         return
-    show.load_result(result)
+    show.load_summary(result)
     old = f"{show.pluralize(result.replaced_rows, 'row')} in {result.replaced_files:,} files"
     show.print_line(f"replaced {old} with {show.pluralize(result.counts.landed, 'row')}")
     _print_left_out(result.left_out)
@@ -91,11 +97,12 @@ def drop_result(result: "DropResult") -> None:
         show.print_line(f"nothing to drop: {result.source} has no tables")
         return
     show.print_line(f"dropped {_describe_drop(result)}")
-    names = " ".join(f"--event {one.table}" for one in result.tables)
-    again = f"replay --source {result.source} --all {names}"
     if result.is_whole:
-        again = f"sync --source {result.source}"
-    show.print_line(f"the raw logs are still there: `eventlake {again}` builds the tables again")
+        show.print_line("the raw logs are still there: `eventlake load` and `sync` land them again")
+    else:
+        names = " ".join(f"--event {one.table}" for one in result.tables)
+        again = f"replay --source {result.source} --all {names}"
+        show.print_line(f"the raw logs are still there: `eventlake {again}` builds them again")
     if result.message:
         show.print_stderr(f"partial: {result.message}")
 

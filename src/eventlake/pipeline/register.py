@@ -84,6 +84,18 @@ def _withdraw(lake: Lake, commit: Commit, one: TableCommit, files: Sequence[Live
         lake.catalog.retype(table)
     if table.partitions:
         lake.catalog.remove_partitions(table)
+        _restore_partitions(lake, commit, one, table)
+
+
+def _restore_partitions(lake: Lake, commit: Commit, one: TableCommit, table: CatalogTable) -> None:
+    """Register removed partitions again that another run has added files to meanwhile."""
+    files = lake.ledger(commit.settings.folder).list_live_files().get(one.table.name, ())
+    live = [file.partition for file in files]
+    again = tuple(partition for partition in table.partitions if partition in live)
+    if again:
+        change = {"partitions": again, "is_partial": True}
+        for error in lake.catalog.ensure([table.model_copy(update=change)], NoProgress()).values():
+            raise error
 
 
 def _is_other(entry: CatalogTable, table: CatalogTable) -> bool:
