@@ -18,7 +18,7 @@ from eventlake.services.drop import drop
 from eventlake.services.replay import ReplayRequest, replay
 from eventlake.services.retype import retype
 
-SEQUENCES = 8
+SEQUENCES = 12
 STEPS = 7
 CONTENT = ("tables", "catalog", "quarantine", "ids", "strays", "problems")
 EVENTS = ("Order Completed", "Signed Up")
@@ -84,7 +84,7 @@ class Sequence:
     def retype(self) -> None:
         column = "properties_n" if self.settings.naming == "native" else "n"
         contents = lakes.read_contents(self.lake).catalog
-        tables = [name for name, (columns, *_) in contents.items() if column in str(columns)]
+        tables = [name for name, (columns, *_) in contents.items() if column in _names(columns)]
         if tables:
             kind = self.random.choice(("string", "decimal", "bigint", "boolean"))
             retype(f"web.{self.random.choice(tables)}", {column: kind}, lake=self.lake)
@@ -97,6 +97,10 @@ class Sequence:
         request = ReplayRequest("web", **fields)
         options = {"suppressed": sorted(self.suppressed), "where": InlineRunner()}
         assert replay(request, lake=self.lake, **options).status in ("finished", "nothing")
+
+
+def _names(columns: Any) -> list[str]:
+    return [one["name"] for one in columns]
 
 
 def _tables(commit: Any) -> list[str]:
