@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests import lakes
+from tests.children import make_waiting_runner
 from tests.lakes import InlineRunner, LakeContents, Recorder
 
 from eventlake.errors import Conflict, InvalidSettings
@@ -280,6 +281,50 @@ def test_a_replay_is_planned_again_if_a_load_relied_on_a_row_that_it_drops(tmp_p
     assert ids(lake) == ["m1", "m2"]
     assert [stage for stage, _ in landed.steps].count("commit") == 2
     lakes.assert_complete(lake)
+
+
+def test_loads_at_every_step_of_a_replay(tmp_path: Path) -> None:
+    """They land in its window, with ids that are new, or that it lands again."""
+    lake, numbers = tmp_path / "lake", count(10)
+    lakes.load([write(tmp_path / "a.gz", [event(n, n / 2) for n in range(10)])], lake)
+    files = [tmp_path / "a.gz"]
+
+    def load_more() -> None:
+        number = next(numbers)
+        events = [event(number, 2, properties={f"p{number}": 1}), event(number % 10, 3)]
+        files.append(write(tmp_path / f"{number}.gz", events))
+        assert lakes.load([files[-1]], lake).counts.landed == 1
+
+    busy = AtStage("", load_more)
+    for stage in ("start", "read", "index", "dedupe", "evolve", "write", "commit", "publish"):
+        busy.stage, busy.times = stage, 1
+        run(lake, *DAY, progress=busy)
+        lakes.assert_complete(lake)
+    assert ids(lake) == sorted(f"m{number}" for number in range(next(numbers)))
+
+
+def test_ctrl_c_leaves_the_lake_as_it_was(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    lakes.load(lakes.small_sample(tmp_path / "raw"), lake)
+    before = lakes.assert_complete(lake)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    for stage in ("read", "index", "write", "commit"):
+        with pytest.raises(KeyboardInterrupt):
+            run(lake, *DAY, progress=AtStage(stage, interrupt))
+        lakes.assert_same(lakes.read_contents(lake), before, CONTENT)
+
+
+def test_a_replay_in_a_child_process(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    lakes.load(lakes.small_sample(tmp_path / "raw"), lake)
+    before = lakes.assert_complete(lake)
+    runner = make_waiting_runner(lake, tmp_path / "jobs")
+    for request in (ReplayRequest("web", *DAY), ReplayRequest("web", all_time=True)):
+        assert replay(request, lake=lake, where=runner).status == "finished"
+        lakes.assert_same(lakes.assert_complete(lake), before, CONTENT)
 
 
 def test_a_rebuild_takes_in_what_was_loaded_meanwhile(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from eventlake.pipeline.history import History, read_history
 from eventlake.pipeline.plan import make_replay_plan, rename_warnings
 from eventlake.pipeline.recover import find_unfinished_runs, recover
 from eventlake.pipeline.sync import Run
-from eventlake.ports import NoProgress, Progress
+from eventlake.ports import JobRunner, NoProgress, Progress
 from eventlake.reports import read_reports
 from eventlake.services.inputs import unknown_source
 from eventlake.services.load import (
@@ -180,6 +180,8 @@ def replay(  # noqa: PLR0913 - each is an option of the command
             return _nothing_to_replay(parts, prepared)
         run = Run(parts, ledger, spark, plan, progress, users, dead, prepared.stores, tunables)
         runner = open_runner(lake, parts.store, where, temporary_cluster)
+        if runner and not (isinstance(where, JobRunner) and where.reads_local_files):
+            _check_reachable(plan)
         commit, finished = execute(run, runner)
         result = make_result(commit, finished, _summary(parts, prepared), run.timings)
         return ReplayResult(**dict(result), **_replaced(plan))
@@ -315,6 +317,16 @@ def _warnings(request: ReplayRequest, plan: Plan, history: History) -> tuple[str
             "--all to infer them anew"
         )
     return tuple(warnings)
+
+
+def _check_reachable(plan: Plan) -> None:
+    """Raise `InvalidSettings` for files of this machine, which a cluster cannot read."""
+    local = [one.uri for one in plan.inputs if one.uri.startswith("file:")]
+    if local:
+        raise InvalidSettings(
+            f"{len(local):,} raw logs were loaded from this machine, such as {local[0]}, and the "
+            "lake's cluster cannot read them: replay with lake settings without a cluster"
+        )
 
 
 def _left_out(plan: Plan) -> tuple[str, ...]:

@@ -22,7 +22,10 @@ def read_archive(check: Check, say: Callable[[str], None]) -> None:
 
 
 Row = tuple[int, str, str, int, int, int, int]
-"""The last is `doubt`: 0 cannot be suppressed, 1 may be but has a row, 2 may be and has none."""
+"""The last is `doubt`: 0 cannot be suppressed, 1 may be but has a row, 2 may be and has none.
+
+It is -1 for rows of the tables whose archive cannot be read.
+"""
 
 
 def _read_events(check: Check, say: Callable[[str], None]) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from typing import Any
 from eventlake.verify.check import Check
 
 _TRUST = """
-    INSERT INTO event SELECT seq, tbl, id, received, 0, 0, 0
+    INSERT INTO event SELECT seq, tbl, id, received, 0, 0, -1
     FROM (SELECT f.seq, r.tbl, r.id, r.received FROM stored r JOIN file f ON f.number = r.file)
     ANTI JOIN event USING (seq, tbl, id, received) WHERE seq IN (SELECT unnest(?::INT[]))
 """
@@ -18,7 +18,7 @@ _SINGLE = """
         AND f.seq = event.seq;
     CREATE TABLE repeated AS SELECT id FROM event GROUP BY id HAVING count(*) > 1;
     INSERT INTO outcome
-        SELECT seq, tbl, id, received, doubt < 2, EXISTS (
+        SELECT seq, tbl, id, received, doubt < 2, doubt >= 0 AND EXISTS (
             FROM replaced r WHERE event.seq <= r.base AND event.received >= r.since
             AND event.received < r.until AND (r.tbl IS NULL OR r.tbl = event.tbl))
         FROM event ANTI JOIN repeated USING (id);
@@ -42,6 +42,8 @@ def replay(check: Check) -> None:
     check.insert("outcome", _outcomes(check, iter(repeated.fetchone, None)))
 
 
+_NEVER_REMOVED = 1 << 62
+"""Instead of the commit of a row that was read from the tables, and so is still there."""
 Kept = tuple[int, int, str]
 """When a row was received, its commit and its table."""
 
@@ -58,12 +60,13 @@ def _outcomes(check: Check, rows: Iterable[Any]) -> Iterator[tuple[int, str, str
                     kept = [row for row in kept if not one.covers(row[1], row[2], row[0])]
             before = seq
             if _is_duplicate(kept, received, windows[seq]):
-                check.recounts[seq]["unsure" if doubt else "duplicates"] += 1
+                check.recounts[seq]["unsure" if doubt > 0 else "duplicates"] += 1
                 continue
-            removed = any(one.covers(seq, table, received) for _, one in replacements)
+            landed_by = _NEVER_REMOVED if doubt < 0 else seq
+            removed = any(one.covers(landed_by, table, received) for _, one in replacements)
             # Whether an event was suppressed or its row was removed later cannot be told apart.
             if doubt < 2 or removed:
-                insort(kept, (received, seq, table))
+                insort(kept, (received, landed_by, table))
             yield seq, table, identity, received, doubt < 2, removed
 
 
