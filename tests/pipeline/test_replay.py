@@ -15,6 +15,7 @@ from tests.children import make_waiting_runner
 from tests.lakes import InlineRunner, LakeContents, Recorder
 
 from eventlake.errors import Conflict, InvalidSettings
+from eventlake.model.commit import Replacement
 from eventlake.model.settings import source_settings
 from eventlake.services.drop import drop, plan_drop
 from eventlake.services.read import open_lake
@@ -472,3 +473,44 @@ def test_a_load_beside_a_retype_lands_nothing_of_the_old_type(tmp_path: Path) ->
         lakes.load([more], lake, beside)
     lakes.load([more], lake)
     lakes.assert_complete(lake)
+
+
+# What verify finds
+
+
+def problems(lake: Path) -> str:
+    return "\n".join(open_lake(lake).verify("web").problems)
+
+
+def test_verify_finds_what_a_replay_did_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = tmp_path / "lake"
+    lakes.load([write(tmp_path / "a.gz", [event(1, 1)])], lake)
+    lakes.load([write(tmp_path / "b.gz", [event(2, 1)])], lake)
+    monkeypatch.setattr(Replacement, "overlaps", lambda _, one: "a.gz" in one.uri)
+    run(lake, *DAY)
+    assert "table order_completed: 1 events of the archive are missing: m2" in problems(lake)
+
+
+def test_verify_finds_ids_that_were_not_removed(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    lakes.load([write(tmp_path / "a.gz", [event(1, 1), event(2, 1)])], lake)
+    run(lake, *DAY, suppressed=["u1"])
+    assert problems(lake) == ""
+    path = max(lake.glob("segment-data/ledger/web/*.json"))
+    commit = json.loads(path.read_bytes())
+    del commit["removed_ids"]
+    path.write_text(json.dumps(commit))
+    assert "commit 1: the id index has other ids than the tables" in problems(lake)
+
+
+def test_verify_finds_a_row_that_a_replay_should_have_dropped(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    lakes.load([write(tmp_path / "a.gz", [event(1, 1), event(2, 1)])], lake)
+    old = next((lake / "segment-data/data").rglob("*.parquet"))
+    content = old.read_bytes()
+    run(lake, *DAY)
+    old.write_bytes(content)  # as if it had not been deleted
+    assert "Parquet files that no commit names" in problems(lake)
+    assert "table order_completed: 2 rows are duplicates" in problems(lake)
