@@ -45,7 +45,8 @@ class CatalogTable(FrozenModel):
 
     def without_partitions(self, partitions: Sequence[Mapping[str, str]]) -> "CatalogTable":
         """A copy of the table without these partitions."""
-        kept = tuple(one for one in self.partitions if one not in partitions)
+        gone = {tuple(one.items()) for one in partitions}
+        kept = tuple(one for one in self.partitions if tuple(one.items()) not in gone)
         return self.model_copy(update={"partitions": kept})
 
     def missing_columns(self, columns: Sequence[Column]) -> tuple[Column, ...]:

@@ -10,7 +10,7 @@ from eventlake.ledger.files import LiveFile
 from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.commit import Commit, TableCommit
-from eventlake.model.layout import run_day
+from eventlake.model.layout import partition_path, run_day
 from eventlake.model.naming import catalog_name
 from eventlake.model.report import Problems
 from eventlake.model.schema import Column, TableSchema
@@ -71,8 +71,8 @@ def _withdrawals(lake: Lake, ledger: Ledger, commit: Commit) -> list[TableWork]:
 
 
 def _withdraw(lake: Lake, commit: Commit, one: TableCommit, files: Sequence[LiveFile]) -> None:
-    live = [file.partition for file in files]
-    gone = [file.partition for file in one.removes if file.partition not in live]
+    live = {partition_path(file.partition) for file in files}
+    gone = [file.partition for file in one.removes if partition_path(file.partition) not in live]
     table = catalog_table(lake, commit.settings, one.table, gone)
     if commit.is_whole or one.dropped:
         entry = lake.catalog.table(table.database, table.name)
@@ -90,8 +90,8 @@ def _withdraw(lake: Lake, commit: Commit, one: TableCommit, files: Sequence[Live
 def _restore_partitions(lake: Lake, commit: Commit, one: TableCommit, table: CatalogTable) -> None:
     """Register removed partitions again that another run has added files to meanwhile."""
     files = lake.ledger(commit.settings.folder).list_live_files().get(one.table.name, ())
-    live = [file.partition for file in files]
-    again = tuple(partition for partition in table.partitions if partition in live)
+    live = {partition_path(file.partition) for file in files}
+    again = tuple(partition for partition in table.partitions if partition_path(partition) in live)
     if again:
         change = {"partitions": again, "is_partial": True}
         for error in lake.catalog.ensure([table.model_copy(update=change)], NoProgress()).values():
