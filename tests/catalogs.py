@@ -62,5 +62,13 @@ class MemoryCatalog:
     def replace(self, table: CatalogTable) -> None:
         self.entries[table.full_name] = table
 
+    def retype(self, table: CatalogTable) -> None:
+        before = self.entries[table.full_name]
+        self.entries[table.full_name] = before.with_types_of(table.columns)
+
+    def remove_partitions(self, table: CatalogTable) -> None:
+        before = self.entries[table.full_name]
+        self.entries[table.full_name] = before.without_partitions(table.partitions)
+
     def drop(self, table: CatalogTable) -> None:
         self.entries.pop(table.full_name, None)

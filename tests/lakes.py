@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import eventlake.services.load
+import eventlake.services.replay
 from eventlake.cli.main import main
 from eventlake.lake import Lake
 from eventlake.lakes.aws_settings import AwsSettings
@@ -107,6 +108,9 @@ class ApiWithoutSpark:
 
     def sync(self, *given: Any, **options: Any) -> LoadResult:
         return eventlake.services.load.sync(*given, **{**options, **self._changes()})
+
+    def replay(self, *given: Any, **options: Any) -> LoadResult:
+        return eventlake.services.replay.replay(*given, **{**options, **self._changes()})
 
     def _changes(self) -> dict[str, Any]:
         return {"where": InlineRunner(), **({"progress": self.progress} if self.progress else {})}
@@ -236,7 +240,7 @@ def strays(lake: Place) -> list[str]:
 
 def _strays(lake: Path) -> list[str]:
     commits = read_commits(lake)
-    known = {path for commit in commits for path in _paths(commit)}
+    known = {path for commit in commits for path in _paths(commit)} - _removed(commits)
     places = (f"data/{SOURCE}", f"quarantine/{SOURCE}", f"ledger/{SOURCE}/ids")
     files = (file for place in places for file in (lake / "segment-data" / place).rglob("*"))
     found = {file.relative_to(lake).as_posix() for file in files if file.is_file()}
@@ -250,15 +254,26 @@ def _paths(commit: Any) -> Iterator[str]:
     for table in commit.get("tables", ()):
         yield from (file["path"] for file in table.get("adds", ()))
     yield from (file["path"] for file in commit.get("ids", ()))
+    yield from (file["path"] for file in commit.get("removed_ids", ()))
     yield from (merge["file"]["path"] for merge in commit.get("merges", ()))
     if quarantine := commit.get("quarantine"):
         yield quarantine["path"]
 
 
+def _removed(commits: list[Any]) -> set[str]:
+    """Paths of the data and quarantine files that commits removed."""
+    tables = (table for commit in commits for table in commit.get("tables", ()))
+    files = {file["path"] for table in tables for file in table.get("removes", ())}
+    return files.union(*(commit.get("deletes", ()) for commit in commits))
+
+
 def _tables(lake: Path, commits: list[Any]) -> dict[str, Counter[Any]]:
     tables: dict[str, Counter[Any]] = {}
+    removed = _removed(commits)
     for done in (done for commit in commits for done in commit.get("tables", ())):
         for file in done.get("adds", ()):
+            if file["path"] in removed:
+                continue
             rows = tables.setdefault(done["table"]["name"], Counter())
             rows.update(_rows(lake / file["path"], tuple(file["partition"].items())))
     return tables
@@ -288,7 +303,8 @@ def _reported(path: Path) -> set[str]:
 def _quarantine(lake: Path, commits: list[Any]) -> Counter[Any]:
     rows: Counter[Any] = Counter()
     for commit in commits:
-        if quarantine := commit.get("quarantine"):
+        quarantine = commit.get("quarantine")
+        if quarantine and quarantine["path"] not in _removed(commits):
             lines = pq.read_table(lake / quarantine["path"], partitioning=None).to_pylist()
             assert {row.pop("run_id") for row in lines} == {commit["run_id"]}
             rows.update(tuple(row.values()) for row in lines)
@@ -327,17 +343,33 @@ def _failure(path: Path) -> str:
 
 
 def _ids(lake: Path, commits: list[Any]) -> Counter[Any]:
-    """The ids of the live index files: those that a merged file replaced may be deleted."""
+    """The ids of the live index files, less those that later commits removed."""
+    live: dict[str, tuple[Any, list[Any]]] = {}
+    for commit in commits:
+        if is_whole(commit):
+            live.clear()
+        for _, removed in live.values():
+            removed.extend(commit.get("removed_ids", ()))
+        for merge in commit.get("merges", ()):
+            for path in merge["replaces"]:  # it may be deleted
+                del live[path]
+            live[merge["file"]["path"]] = merge["file"], []
+        live |= {file["path"]: (file, []) for file in commit.get("ids", ())}
     ids: Counter[Any] = Counter()
-    merges = [merge for commit in commits for merge in commit.get("merges", ())]
-    files = [file for commit in commits for file in commit.get("ids", ())]
-    files += [merge["file"] for merge in merges]
-    replaced = {path for merge in merges for path in merge["replaces"]}
-    for file in (file for file in files if file["path"] not in replaced):
-        rows = pq.read_table(lake / file["path"], partitioning=None).to_pylist()
-        assert len(rows) == file["rows"]
-        ids.update(tuple(row.values()) for row in rows)
+    for file, removed in live.values():
+        ids += _read_ids(lake, file) - sum((_read_ids(lake, one) for one in removed), Counter())
     return ids
+
+
+def is_whole(commit: Any) -> bool:
+    """Whether a commit replaces or drops all that the source had."""
+    return "replaces" in commit and not {"since", "until", "tables"} & commit["replaces"].keys()
+
+
+def _read_ids(lake: Path, file: Any) -> Counter[Any]:
+    rows = pq.read_table(lake / file["path"], partitioning=None).to_pylist()
+    assert len(rows) == file["rows"]
+    return Counter(tuple(row.values()) for row in rows)
 
 
 WHOLE = tuple(LakeContents.__dataclass_fields__)

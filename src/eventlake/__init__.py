@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from eventlake.model.settings import SourceSettings, source_settings
     from eventlake.services.adopt import adopt, plan_adoption
     from eventlake.services.check import check
+    from eventlake.services.drop import drop, plan_drop
     from eventlake.services.import_settings import import_settings
     from eventlake.services.load import LoadResult, load, plan_load, plan_sync, sync
     from eventlake.services.read import Lake, open_lake
     from eventlake.services.repair import repair
+    from eventlake.services.replay import ReplayRequest, plan_replay, replay
+    from eventlake.services.retype import plan_retype, retype, retype_request
     from eventlake.services.suppress import (
         list_suppressed_users,
         suppress_users,
@@ -31,17 +34,25 @@ __all__ = [
     "EventLakeError",
     "Lake",
     "LoadResult",
+    "ReplayRequest",
     "SourceSettings",
     "adopt",
     "check",
+    "drop",
     "import_settings",
     "list_suppressed_users",
     "load",
     "open_lake",
     "plan_adoption",
+    "plan_drop",
     "plan_load",
+    "plan_replay",
+    "plan_retype",
     "plan_sync",
     "repair",
+    "replay",
+    "retype",
+    "retype_request",
     "source_settings",
     "suppress_users",
     "sync",
@@ -51,13 +62,21 @@ __all__ = [
 _HOMES = {
     "adopt": "eventlake.services.adopt",
     "check": "eventlake.services.check",
+    "drop": "eventlake.services.drop",
     "EventLakeError": "eventlake.errors",
     "import_settings": "eventlake.services.import_settings",
     "Lake": "eventlake.services.read",
     "list_suppressed_users": "eventlake.services.suppress",
     "plan_adoption": "eventlake.services.adopt",
     "open_lake": "eventlake.services.read",
+    "plan_drop": "eventlake.services.drop",
+    "plan_replay": "eventlake.services.replay",
+    "plan_retype": "eventlake.services.retype",
     "repair": "eventlake.services.repair",
+    "replay": "eventlake.services.replay",
+    "ReplayRequest": "eventlake.services.replay",
+    "retype": "eventlake.services.retype",
+    "retype_request": "eventlake.services.retype",
     "SourceSettings": "eventlake.model.settings",
     "source_settings": "eventlake.model.settings",
     "suppress_users": "eventlake.services.suppress",

@@ -38,6 +38,12 @@ class Catalog(Protocol):
         with a location outside the lake.
         """
 
+    def retype(self, table: CatalogTable) -> None:
+        """Give the columns of a registered table the types of `table`; other columns stay."""
+
+    def remove_partitions(self, table: CatalogTable) -> None:
+        """Remove the partitions of `table` from the catalog; all others stay."""
+
     def drop(self, table: CatalogTable) -> None:
         """Remove a table from the catalog; its files stay."""
 

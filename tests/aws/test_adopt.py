@@ -9,6 +9,7 @@ import pytest
 from eventlake.errors import InvalidSettings
 from eventlake.services.adopt import adopt
 from eventlake.services.read import open_lake
+from eventlake.services.replay import ReplayRequest, replay
 from tests import lakes
 from tests.aws.moto import Aws
 from tests.aws.proxy import Proxy
@@ -176,3 +177,19 @@ def test_a_file_that_is_no_parquet_is_named_and_nothing_is_committed(lake: Segme
     with pytest.raises(InvalidSettings, match=r"hr=00/x.parquet cannot be read as Parquet"):
         adopted(lake)
     assert not any("/ledger/" in key for key in lake.keys())  # noqa: SIM118 - a method of ours
+
+
+def test_a_replay_leaves_adopted_files_alone(lake: SegmentLake) -> None:
+    adopted(lake)
+    synced(lake)
+    before = lake.rows()
+    window = ReplayRequest("ios-prod", "2026-11-01", "2026-11-12")
+    result = replay(window, lake=lake.aws.settings(), where=lakes.InlineRunner())
+    assert result.warnings == ("20 files that another program wrote stay as they are",)
+    assert result.counts.landed == result.replaced_rows == len(before) - len(LANDED)
+    order = Counter(map(str, before))
+    assert Counter(map(str, lake.rows())) == order
+    assert open_lake(lake.aws.settings()).verify("ios-prod").problems == ()
+    everything = ReplayRequest("ios-prod", all_time=True)
+    with pytest.raises(InvalidSettings, match="20 files that another program wrote"):
+        replay(everything, lake=lake.aws.settings(), where=lakes.InlineRunner())

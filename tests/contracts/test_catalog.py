@@ -309,3 +309,18 @@ def test_replacing_removes_partitions_that_there_are_not(catalog: Catalog) -> No
     wanted = ORDERS.model_copy(update={"partitions": (SEVEN,)})
     catalog.replace(wanted)
     assert found(catalog) == wanted
+
+
+def test_retyping_changes_no_other_column(catalog: Catalog) -> None:
+    total = column("total", Type.BIGINT)
+    register(catalog, ORDERS.with_columns([total]).with_partitions([SEVEN]))
+    catalog.retype(ORDERS.with_columns([column("total", Type.DECIMAL), column("new")]))
+    assert found(catalog).columns == (ID, WHEN, column("total", Type.DECIMAL))
+    assert found(catalog).partitions == (SEVEN,)
+
+
+def test_removing_partitions_leaves_the_others(catalog: Catalog) -> None:
+    register(catalog, ORDERS.with_partitions([SEVEN, EIGHT]))
+    for _ in range(2):
+        catalog.remove_partitions(ORDERS.with_partitions([SEVEN]))
+        assert found(catalog).partitions == (EIGHT,)

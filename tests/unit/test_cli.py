@@ -397,7 +397,7 @@ def test_plain_progress_is_a_line_at_the_ends_and_now_and_then() -> None:
     assert out.getvalue().splitlines() == [
         "plan",
         "read     0/4",
-        "read     2/4  2,000 rows  333 rows/s",
+        "read     2/4  2,000 rows  333 rows/s  0:00:06 left",
         "read     4/4  4,000 rows  444 rows/s",
         "commit",
     ]
@@ -444,6 +444,7 @@ class Info(FrozenModel):
     name: str
     columns: tuple[Column, ...]
     partition_columns: tuple[str, ...]
+    pinned: tuple[str, ...] = ()
 
 
 def test_tables_are_listed(run: Run, api: FakeApi) -> None:

@@ -14,7 +14,7 @@ from eventlake.archive.addresses import (
     open_input,
 )
 from eventlake.archive.copy import copy_inputs, copy_stream
-from eventlake.archive.find import SUFFIXES, InputListing, find_inputs
+from eventlake.archive.find import SUFFIXES, InputListing, find_inputs, find_lost
 
 __all__ = [
     "LAKE",
@@ -28,6 +28,7 @@ __all__ = [
     "copy_stream",
     "display_address",
     "find_inputs",
+    "find_lost",
     "is_address",
     "lake_address",
     "lake_input_stores",

@@ -1,6 +1,7 @@
 """Find the inputs that a user's paths name, and what to ignore among them."""
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -12,6 +13,7 @@ from eventlake.archive.addresses import (
     fingerprint,
     is_address,
     lake_address,
+    local_path,
     resolve_address,
 )
 from eventlake.archive.walk import (
@@ -29,10 +31,13 @@ from eventlake.archive.walk import (
 from eventlake.errors import InsufficientPermissions, InvalidSettings
 from eventlake.model.commit import Input
 from eventlake.model.layout import DEFAULT_LAYOUT, LOGS, Layout
+from eventlake.paths import file_status
 from eventlake.stores import Disk, Object, Store
 
 __all__ = ["SUFFIXES", "InputListing", "find_inputs"]
 
+MAX_REQUESTS = 16
+"""Inputs that are looked up in parallel."""
 CLUSTER_LOGS = "logs"
 """Where clusters write their logs in a lake's bucket."""
 MAX_NAMED_PATHS = 5
@@ -136,6 +141,26 @@ def _find_objects(address: str, stores: InputStores, layout: Layout) -> Iterator
             yield IgnoredPath(store.uri(one.path))
     if empty:
         raise InvalidSettings(f"there is no object {address!r} and none below it")
+
+
+def find_lost(inputs: Iterable[Input], stores: InputStores) -> tuple[Input, ...]:
+    """The inputs whose file is gone, or is another than the one that was loaded."""
+    every = list(inputs)
+    with ThreadPoolExecutor(MAX_REQUESTS) as pool:
+        unchanged = pool.map(lambda one: _is_unchanged(one, stores), every)
+        return tuple(one for one, same in zip(every, unchanged, strict=True) if not same)
+
+
+def _is_unchanged(one: Input, stores: InputStores) -> bool:
+    uri = resolve_address(one.uri, stores)
+    if is_address(uri):
+        root = bucket_address(uri)
+        item = stores[root].find(uri.removeprefix(f"{root}/"))
+        return item is not None and fingerprint(one.uri, item.size, item.etag) == one.fingerprint
+    status = file_status(local_path(uri))
+    if status is None:
+        return False
+    return fingerprint(one.uri, status.st_size, f"{status.st_mtime_ns:x}") == one.fingerprint
 
 
 def _list_objects(store: Store, path: str, own: Layout | None) -> Iterator[Object | IgnoredPath]:

@@ -1,6 +1,6 @@
 """A catalog in the lake itself, with one JSON file per table."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -55,6 +55,23 @@ class FilesCatalog:
 
     def replace(self, table: CatalogTable) -> None:
         self.store.update(self._path(table.database, table.name), lambda _: table.to_json())
+
+    def retype(self, table: CatalogTable) -> None:
+        self._update(table, lambda before: before.with_types_of(table.columns))
+
+    def remove_partitions(self, table: CatalogTable) -> None:
+        self._update(table, lambda before: before.without_partitions(table.partitions))
+
+    def _update(self, table: CatalogTable, change: Callable[[CatalogTable], CatalogTable]) -> None:
+        """Change a registered table, atomically; does nothing if there is none."""
+        path = self._path(table.database, table.name)
+
+        def update(data: bytes | None) -> bytes | None:
+            if data is None:
+                return None
+            return change(parse_value(self.store, path, CatalogTable, data)).to_json()
+
+        self.store.update(path, update)
 
     def drop(self, table: CatalogTable) -> None:
         self.store.delete([self._path(table.database, table.name)])

@@ -25,6 +25,7 @@ from eventlake.catalogs.glue_tables import (
     partition_names,
     partition_range,
     path_below,
+    set_types,
     table_input,
 )
 from eventlake.clock import SYSTEM_CLOCK, Clock
@@ -114,6 +115,48 @@ class GlueCatalog:
     def _is_same(self, table: CatalogTable, current: Shape) -> bool:
         same_keys = partition_names(current) == table.partition_columns
         return path_below(self.root, current) == table.location and same_keys
+
+    def retype(self, table: CatalogTable) -> None:
+        _retry_on_change(self.clock, partial(self._retype, table))
+
+    def _retype(self, table: CatalogTable) -> None:
+        current = self._get(table.database, table.name)
+        if current is None:
+            return
+        check_same(self.root, table, current)
+        columns = list(map(glue_column, table.columns))
+        writable = self._writable_fields("Partition")
+        # Partitions first: until the table has the types, a run that recovers repeats this.
+        entries = (
+            {"PartitionValueList": one["Values"], "PartitionInput": changed}
+            for one in self._partitions(table)
+            if (changed := set_types(one, columns, writable))
+        )
+        self._call_in_batches("BatchUpdatePartition", "Entries", table, entries)
+        if update := set_types(current, columns, self._writable_fields("Table")):
+            self._update_table(table, current, update)
+
+    def remove_partitions(self, table: CatalogTable) -> None:
+        if self._projects(table):
+            return
+        keys = table.partition_columns
+        values = [{"Values": [one[name] for name in keys]} for one in table.partitions]
+        self._delete_partitions(table, values)
+
+    def _delete_partitions(self, table: CatalogTable, values: Sequence[Shape]) -> None:
+        for start in range(0, len(values), MAX_DELETE_BATCH):
+            batch = values[start : start + MAX_DELETE_BATCH]
+            self._call_in_batches("BatchDeletePartition", "PartitionsToDelete", table, batch)
+
+    def _update_table(self, table: CatalogTable, current: Shape, update: Shape) -> None:
+        arguments = {
+            "DatabaseName": table.database,
+            "TableInput": update,
+            "VersionId": current["VersionId"],
+            # Glue keeps old versions up to a limit, which hourly syncs would reach.
+            "SkipArchive": True,
+        }
+        self._call("UpdateTable", _resource(table), arguments)
 
     def drop(self, table: CatalogTable) -> None:
         current = self._get(table.database, table.name)
@@ -226,14 +269,7 @@ class GlueCatalog:
             # Partitions first: if this process dies in between, the table still lacks the
             # columns, so the run that recovers repeats the update.
             self._add_columns_to_partitions(table, columns_of(update))
-        arguments = {
-            "DatabaseName": table.database,
-            "TableInput": update,
-            "VersionId": current["VersionId"],
-            # Glue keeps old versions up to a limit, which hourly syncs would reach.
-            "SkipArchive": True,
-        }
-        self._call("UpdateTable", _resource(table), arguments)
+        self._update_table(table, current, update)
         return update
 
     def _projection(
@@ -292,9 +328,7 @@ class GlueCatalog:
                     }
                 )
         self._call_in_batches("BatchUpdatePartition", "Entries", table, moved)
-        for start in range(0, len(extra), MAX_DELETE_BATCH):
-            batch = extra[start : start + MAX_DELETE_BATCH]
-            self._call_in_batches("BatchDeletePartition", "PartitionsToDelete", table, batch)
+        self._delete_partitions(table, extra)
 
     def _add_columns_to_partitions(self, table: CatalogTable, columns: Sequence[Shape]) -> None:
         """Add a table's columns to those of its partitions that lack any."""

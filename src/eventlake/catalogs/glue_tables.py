@@ -124,6 +124,17 @@ def add_columns(shape: Shape, columns: Sequence[Shape], writable: Collection[str
     return {**kept, "StorageDescriptor": storage}
 
 
+def set_types(shape: Shape, columns: Sequence[Shape], writable: Collection[str]) -> Shape | None:
+    """The update of a table or partition to the types of `columns`; None if it has these."""
+    types = {column["Name"].lower(): column["Type"] for column in columns}
+    before = columns_of(shape)
+    after = [{**one, "Type": types.get(one["Name"].lower(), one.get("Type"))} for one in before]
+    if after == list(before):
+        return None
+    kept = {name: value for name, value in shape.items() if name in writable}
+    return {**kept, "StorageDescriptor": {**shape["StorageDescriptor"], "Columns": after}}
+
+
 # From Glue
 
 

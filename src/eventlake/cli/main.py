@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import eventlake as python_api
-from eventlake.cli import show, suppress
+from eventlake.cli import change, show, suppress
 from eventlake.cli.failures import FAILED, FINISHED, PARTIAL, run_command
 from eventlake.cli.import_settings import import_settings
 from eventlake.cli.options import (
@@ -208,6 +208,10 @@ def sync(context: typer.Context, source: SourceOptions, run: RunOptions) -> None
             progress=steps,
         )
     _show_load(result, run)
+
+
+for command in (change.replay, change.retype, change.drop):
+    app.command()(command)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TextIO
 
 from rich.console import Console
@@ -32,7 +33,8 @@ class ProgressLines:
         is_due = now - self._last_line_at >= LINE_INTERVAL_SECONDS
         if is_new or is_due or (finished and not self._done):
             self._last_line_at = now
-            rate = _format_rate(rows, now - self._stage_start)
+            elapsed = now - self._stage_start
+            rate = _format_rate(rows, elapsed) + _format_time_left(done, total, elapsed)
             line = f"{stage:<9}{_format_share(done, total)}{rate}"
             self._out.write(line.rstrip() + "\n")
             self._out.flush()
@@ -60,14 +62,15 @@ class ProgressBars:
 
 
 class RowsColumn(TextColumn):
-    """A column with the number of rows and rows per second."""
+    """A column with the number of rows, rows per second and the time left."""
 
     def __init__(self) -> None:
         super().__init__("")
 
     def render(self, task: Task) -> Text:
         elapsed = task.finished_time if task.finished else task.elapsed
-        return Text(_format_rate(task.fields["rows"], elapsed or 0.0))
+        left = _format_time_left(int(task.completed), int(task.total or 0), elapsed or 0.0)
+        return Text(_format_rate(task.fields["rows"], elapsed or 0.0) + left)
 
 
 @contextmanager
@@ -92,6 +95,12 @@ def _make_bars() -> Progress:
 
 def _format_share(done: int, total: int) -> str:
     return f"{done:,}/{total:,}  " if total > 1 else ""
+
+
+def _format_time_left(done: int, total: int, seconds: float) -> str:
+    if seconds < 1 or not 0 < done < total:
+        return ""
+    return f"  {timedelta(seconds=round(seconds / done * (total - done)))} left"
 
 
 def _format_rate(rows: int, seconds: float) -> str:

@@ -102,11 +102,16 @@ def checks(results: "Sequence[Check]") -> None:
 
 def load_result(result: "LoadResult") -> None:
     """Print the counts of each table, then the summary."""
+    print_landed(result)
+    load_summary(result)
+
+
+def print_landed(result: "LoadResult") -> None:
+    """Print the counts of each table."""
     if result.tables:
         largest = sorted(result.tables, key=lambda t: (-t.counts.landed, t.table.name))
         print_table(_LOAD_COLUMNS, largest[:MAX_TABLES])
         print_remaining("table", len(largest) - MAX_TABLES, "`eventlake tables` shows all")
-    load_summary(result)
 
 
 def load_summary(result: "LoadResult") -> None:
@@ -189,7 +194,10 @@ def tables(infos: "Sequence[TableInfo]") -> None:
 def schema(table: "TableInfo") -> None:
     """Print a table's columns and types, the partition columns last."""
     partitions = [(name, "string, partition") for name in table.partition_columns]
-    columns = [(column.name, column.type) for column in table.columns]
+    columns = [
+        (column.name, f"{column.type}, pinned" if column.name in table.pinned else column.type)
+        for column in table.columns
+    ]
     print_table({"column": itemgetter(0), "type": itemgetter(1)}, [*columns, *partitions])
 
 

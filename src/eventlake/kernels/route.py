@@ -13,11 +13,14 @@ The fast path does not see how deep a line nests. The parser finds out later and
 `split_deep` then rejects the lines that are.
 """
 
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
+from itertools import compress
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from eventlake.kernels.jsontext import MAX_LEVELS, NotJson, TooDeep, decode_line
@@ -78,6 +81,12 @@ class Rules:
     """User ids whose events do not land."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """The tables of track events for which the naming gives another name."""
+    since: int | None = None
+    """A replay ignores events received before this, in microseconds."""
+    until: int | None = None
+    """A replay ignores events received at this time or later."""
+    tables: Collection[str] = ()
+    """A replay ignores events of other tables; empty for all tables."""
 
     def table(self, call: Call, event: str) -> str:
         """Return an event's table, without prefix; `event`, its name, matters for track only."""
@@ -124,7 +133,13 @@ class ExcludedCounts:
     skipped: int = 0
 
 
-Destination = EventBuffer | str | None
+class Ignored(Enum):
+    """The destination of events of tables that a replay does not replace."""
+
+    IGNORED = 0
+
+
+Destination = EventBuffer | str | Ignored | None
 """The buffer of a table, the name of a skipped table, or None if the line is not a valid event."""
 
 
@@ -138,6 +153,8 @@ class Router:
     rejected: list[RejectedLine] = field(default_factory=list)
     destinations: dict[tuple[str, str | None], Destination] = field(default_factory=dict)
     """The destination by call and event name."""
+    span: tuple[int, int] | None = None
+    """First and last time of receipt since it was set to None."""
 
     def route_lines(self, lines: list[bytes], place: int, valid_utf8: bool) -> None:
         """Add each line to a buffer, a count or `rejected`; blank lines to none.
@@ -175,17 +192,20 @@ class Router:
         name. The lists have one item for each line.
         """
         texts = pa.array([routing.receivedAt for routing in routings], pa.string())
-        received = as_micros(parse_times(texts).cast(pa.int64()).fill_null(_NO_TIME)).tolist()
+        times = as_micros(parse_times(texts).cast(pa.int64()).fill_null(_NO_TIME))
+        self._extend_span(times[times != _NO_TIME])
         ids = [routing.messageId for routing in routings]
-        events = zip(lines, ids, received, places, strict=True)
+        events = zip(lines, ids, times.tolist(), places, strict=True)
         destinations, suppressed = self.destinations, self.rules.suppressed
-        for routing, event in zip(routings, events, strict=True):
+        for routing, event in self._select(zip(routings, events, strict=True), times):
             line, message_id, moment, place = event
             key = (routing.type, routing.event if routing.type == "track" else None)
             try:
                 destination = destinations[key]
             except KeyError:
                 destination = destinations[key] = self._find_destination(*key)
+            if destination is Ignored.IGNORED:
+                continue
             if destination is None or moment == _NO_TIME or not message_id:
                 self._validate(line, place)
             elif routing.userId in suppressed or isinstance(destination, str):
@@ -193,6 +213,21 @@ class Router:
             else:
                 destination.events.append(event)
                 destination.bytes += len(line) + EVENT_BYTES
+
+    def _extend_span(self, times: np.ndarray) -> None:
+        if len(times):
+            first, last = int(times.min()), int(times.max())
+            known = self.span or (first, last)
+            self.span = min(first, known[0]), max(last, known[1])
+
+    def _select(
+        self, events: Iterable[tuple[Routing, Event]], times: np.ndarray
+    ) -> Iterable[tuple[Routing, Event]]:
+        """Leave out the events that were not received in the time of a replay."""
+        since, until = self.rules.since, self.rules.until
+        if since is None or until is None:
+            return events
+        return compress(events, ((times >= since) & (times < until)).tolist())
 
     def _find_destination(self, call_type: str, event: str | None) -> Destination:
         """Return the table's buffer, a new one if needed, or only its name if it is skipped.
@@ -203,6 +238,8 @@ class Router:
         if call is None or (call is Call.TRACK and not event):
             return None
         table = self.rules.table(call, event or "")
+        if self.rules.tables and table not in self.rules.tables:
+            return Ignored.IGNORED
         if self.rules.skips(call, event or ""):
             return table
         return self.buffers.setdefault(table, EventBuffer(call))

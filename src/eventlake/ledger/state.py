@@ -11,7 +11,11 @@ from pydantic import Field, field_serializer, field_validator
 from eventlake.model.commit import Commit, IdFile, Input
 from eventlake.model.schema import TableSchema
 from eventlake.model.settings import SourceSettings
+from eventlake.model.types import Type
 from eventlake.model.values import FrozenModel
+
+Pins = dict[str, dict[str, Type]]
+"""Types that the user has set, by table and column."""
 
 DIGEST_BYTES = 12
 """Long enough that digests of a lake's inputs do not collide."""
@@ -40,6 +44,8 @@ class State(FrozenModel):
     """By table, the columns whose type was changed, so that older files may have another."""
     runs: dict[str, int] = Field(default_factory=dict)
     """The sequence of each recent run."""
+    pinned: Pins = Field(default_factory=dict)
+    """By table, the types that the user has set with `retype`."""
     manifests: tuple[Manifest, ...] = ()
     """The manifests of the commits up to the last snapshot."""
 
@@ -58,23 +64,31 @@ class State(FrozenModel):
         It has the sequences of the last `recent_runs` runs; those of older runs are in manifests.
         """
         state, inputs, tables, runs = self, set[bytes](), dict(self.tables), dict(self.runs)
+        loaded_before = self.inputs
         for sequence, commit in commits:
+            if commit.is_whole:
+                loaded_before = b""
+                inputs.clear()
+                tables.clear()
             inputs.update(digest for one in commit.inputs for digest in digests(one))
             for table in commit.tables:
                 # A table exists from its first row: not while all its events were duplicates,
                 # suppressed or skipped.
-                if table.adds or table.adopted or table.table.name in tables:
+                if table.dropped:
+                    tables.pop(table.table.name, None)
+                elif table.adds or table.adopted or table.table.name in tables:
                     tables[table.table.name] = table.table
             runs[commit.run_id] = sequence
             state = state._update_index(commit).model_copy(
                 update={
                     "sequence": sequence,
                     "settings": commit.settings,
-                    "retyped": _add_retyped(state.retyped, commit),
+                    "retyped": {} if commit.is_whole else _add_retyped(state.retyped, commit),
+                    "pinned": _apply_pins(state.pinned, commit),
                 }
             )
         changes = {
-            "inputs": _insert_digests(self.inputs, inputs),
+            "inputs": _insert_digests(loaded_before, inputs),
             "tables": tables,
             "runs": _keep_last(runs, recent_runs),
         }
@@ -82,7 +96,9 @@ class State(FrozenModel):
 
     def _update_index(self, commit: Commit) -> Self:
         replaced = {path for merge in commit.merges for path in merge.replaces}
-        remaining = _leave_out(commit.removed_ids, self.ids)
+        if commit.is_whole:
+            replaced |= {file.path for file in self.ids}
+        remaining = leave_out(commit.removed_ids, self.ids)
         remaining = tuple(file for file in remaining if file.path not in replaced)
         ids = (*remaining, *(merge.file for merge in commit.merges), *commit.ids)
         unused = replaced | (_removed_id_files(self.ids) - _removed_id_files(ids))
@@ -132,7 +148,7 @@ def _removed_id_files(files: Iterable[IdFile]) -> set[str]:
     return {path for file in files for path in file.without}
 
 
-def _leave_out(removed: tuple[IdFile, ...], files: tuple[IdFile, ...]) -> tuple[IdFile, ...]:
+def leave_out(removed: Iterable[IdFile], files: tuple[IdFile, ...]) -> tuple[IdFile, ...]:
     """The index files without the removed ids; those of other times stay as they are."""
     for ids in removed:
         files = tuple(
@@ -142,6 +158,14 @@ def _leave_out(removed: tuple[IdFile, ...], files: tuple[IdFile, ...]) -> tuple[
             for file in files
         )
     return files
+
+
+def _apply_pins(before: Pins, commit: Commit) -> Pins:
+    """The pinned types after a commit; those of dropped tables are dropped too."""
+    dropped = {one.table.name for one in commit.tables if one.dropped}
+    pins = {table: pins for table, pins in before.items() if table not in dropped}
+    added = {table: {**pins.get(table, {}), **new} for table, new in commit.pins.items()}
+    return {**pins, **added}
 
 
 def _keep_last(runs: dict[str, int], count: int) -> dict[str, int]:

@@ -37,6 +37,18 @@ class CatalogTable(FrozenModel):
         """A copy of the table with the missing columns appended."""
         return self.model_copy(update={"columns": self.columns + self.missing_columns(columns)})
 
+    def with_types_of(self, columns: Sequence[Column]) -> "CatalogTable":
+        """A copy of the table with the types of `columns`, where it has these."""
+        types = {column.name: column for column in columns}
+        own = tuple(types.get(column.name, column) for column in self.columns)
+        return self.model_copy(update={"columns": own})
+
+    def without_partitions(self, partitions: Sequence[Mapping[str, str]]) -> "CatalogTable":
+        """A copy of the table without these partitions."""
+        gone = {tuple(one.items()) for one in partitions}
+        kept = tuple(one for one in self.partitions if tuple(one.items()) not in gone)
+        return self.model_copy(update={"partitions": kept})
+
     def missing_columns(self, columns: Sequence[Column]) -> tuple[Column, ...]:
         """Those of `columns` that the table does not have."""
         names = {column.name for column in self.columns}

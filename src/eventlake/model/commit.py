@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from eventlake.model.schema import Column, TableSchema
+from eventlake.model.schema import Column, TableSchema, column, new_table
 from eventlake.model.settings import SourceSettings
 from eventlake.model.types import Type
 from eventlake.model.values import FrozenModel
@@ -22,6 +22,9 @@ class Input(FrozenModel):
     origin: tuple[str, str] | None = None
     """Address and fingerprint of the file that this is a copy of; for a pipe, `stream:sha256` and
     the digest of its data."""
+    first: int | None = None
+    """The first time of receipt in it, in microseconds; known to commits, None without events."""
+    last: int | None = None
 
     @property
     def identities(self) -> tuple[tuple[str, str], ...]:
@@ -51,6 +54,40 @@ class IdMerge(FrozenModel):
     """Paths of the merged files; a run deletes them a day later."""
 
 
+END_OF_TIME = 1 << 62
+"""Later than any event, in microseconds; its negative is earlier than any."""
+
+
+class Replacement(FrozenModel):
+    """The rows that a run replaces: of some tables or all, received in [since, until)."""
+
+    base: int
+    """The last commit whose rows are replaced; a replay reads its inputs and those before it."""
+    since: int = -END_OF_TIME
+    until: int = END_OF_TIME
+    tables: tuple[str, ...] = ()
+    """Empty for all tables."""
+    left_out: tuple[Input, ...] = ()
+    """Inputs that are gone or changed, and that a replay does without."""
+
+    @property
+    def is_bounded(self) -> bool:
+        return (self.since, self.until) != (-END_OF_TIME, END_OF_TIME)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it replaces all rows of the source."""
+        return not self.tables and not self.is_bounded
+
+    def overlaps(self, one: Input) -> bool:
+        """Whether an input has events of the time; all inputs belong to a whole replacement."""
+        if self.is_whole:
+            return True
+        if one.first is None or one.last is None:
+            return False
+        return one.first < self.until and one.last >= self.since
+
+
 class Plan(FrozenModel):
     """What a run lands and the state that it starts from."""
 
@@ -67,13 +104,30 @@ class Plan(FrozenModel):
     """Index files replaced so long ago that no run reads them."""
     renamed: bool = False
     """Whether the catalog names of the tables change."""
+    replaces: Replacement | None = None
+    removes: dict[str, tuple["DataFile", ...]] = Field(default_factory=dict)
+    """By table, the files with the rows that the run replaces."""
+    infer: tuple[str, ...] = ()
+    """Tables whose columns and types are inferred anew, except for pinned types."""
+    pinned: dict[str, dict[str, Type]] = Field(default_factory=dict)
+    """By table, the types that the user has set with `retype`."""
+
     retyped: dict[str, dict[str, Type]] = Field(default_factory=dict)
     """By table, columns that get another type with this run."""
 
     def starting_table(self, name: str) -> TableSchema | None:
-        """A table as the run extends it: with its new types; None if it is new."""
-        table = self.tables.get(name)
-        return table.with_types(self.retyped.get(name, {})) if table else None
+        """A table as the run extends it: with its new types; to infer, only pinned columns.
+
+        None if the table is new.
+        """
+        table, retyped = self.tables.get(name), self.retyped.get(name, {})
+        if table is None:
+            return None
+        if name not in self.infer:
+            return table.with_types(retyped)
+        pinned = self.pinned.get(name, {}) | retyped
+        base = new_table(name, table.call, self.settings.columns)
+        return base.with_columns(tuple(column(*pin) for pin in sorted(pinned.items())))
 
 
 Bound = int | str | None
@@ -136,6 +190,8 @@ class TableCommit(FrozenModel):
     is_new: bool = False
     adopted: bool = False
     """Whether the table was filled by another program."""
+    dropped: bool = False
+    """Whether the table no longer exists."""
     adds: tuple[DataFile, ...] = ()
     removes: tuple[DataFile, ...] = ()
     """Files that no longer belong to the table."""
@@ -157,6 +213,7 @@ class CommitKind(StrEnum):
     REDRIVE = "redrive"
     COMPACT = "compact"
     DROP = "drop"
+    RETYPE = "retype"
 
 
 class Commit(FrozenModel):
@@ -181,6 +238,15 @@ class Commit(FrozenModel):
     """Runs that seemed dead at planning; they cannot commit any more."""
     renamed: bool = False
     """Whether to register all tables with all partitions, because their names changed."""
+    replaces: Replacement | None = None
+    """The rows of earlier commits that it replaces or drops."""
+    pins: dict[str, dict[str, Type]] = Field(default_factory=dict)
+    """By table, the types that the user has set with `retype`."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it replaces or drops all that earlier commits landed."""
+        return self.replaces is not None and self.replaces.is_whole
 
     @property
     def removed_paths(self) -> frozenset[str]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 LOGS = "segment-logs"
@@ -48,6 +48,12 @@ class DatePartition(StrEnum):
         return {
             column: at.strftime(form.replace("%Y", year)) for column, form in _FORMATS[self].items()
         }
+
+    def start(self, values: Mapping[str, str]) -> int:
+        """The first moment of a partition, in microseconds since 1970."""
+        day = "-".join(values[name] for name in ("year", "month", "day") if name in values)
+        at = datetime.fromisoformat(f"{day}T{values.get('hr', '00')}:00:00+00:00")
+        return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 _FORMATS: dict[DatePartition, dict[str, str]] = {

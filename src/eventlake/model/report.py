@@ -77,7 +77,7 @@ def report_lines(
     commit: Commit, finished: str, problems: Problems, facts: Mapping[str, str] = NOTHING
 ) -> list[Line]:
     """The report of a run that committed; `facts` are further fields, the same on every line."""
-    head = {**_head(commit.run_id, commit.settings, finished), **facts}
+    head = {**_head(commit.run_id, commit.settings, finished), **_replayed(commit), **facts}
     status = PARTIAL if problems else FINISHED
     files = [file for done in commit.tables for file in done.adds]
     run = {
@@ -106,6 +106,20 @@ def _retype_warning(done: TableCommit) -> Line:
         return {}
     types = ", ".join(f"{column.name} is now {column.type}" for column in done.retyped)
     return {"warning": f"{types}: older partitions need a replay"}
+
+
+def _replayed(commit: Commit) -> Line:
+    """The fields of a replay; it has no times if it is of all events."""
+    if commit.kind is not CommitKind.REPLAY or commit.replaces is None:
+        return {}
+    times = (commit.replaces.since, commit.replaces.until)
+    bounds = (
+        [datetime.fromtimestamp(time // 1_000_000, UTC) for time in times]
+        if (commit.replaces.is_bounded)
+        else []
+    )
+    named = zip(("replay_from", "replay_to"), map(stamp, bounds), strict=False)
+    return {"replay": True, **dict(named)}
 
 
 def _table_line(head: Line, name: str, done: TableCommit, problems: Problems) -> Line:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Type(StrEnum):
-    """The type of a column, which never changes."""
+    """The type of a column."""
 
     BOOLEAN = "boolean"
     BIGINT = "bigint"

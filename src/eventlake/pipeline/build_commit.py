@@ -7,10 +7,12 @@ from functools import cached_property
 from eventlake.errors import Internal
 from eventlake.model.commit import (
     Commit,
+    CommitKind,
     Counts,
     DataFile,
     IdFile,
     IdMerge,
+    Input,
     Plan,
     StagedFile,
     TableCommit,
@@ -39,6 +41,7 @@ class RunResults:
     changes: dict[str, SchemaChange]
     write: list[WriteResult]
     merges: tuple[IdMerge, ...] = ()
+    removed_ids: tuple[IdFile, ...] = ()
 
     @cached_property
     def files(self) -> list[WrittenFile]:
@@ -72,10 +75,12 @@ def build_commit(layout: Layout, plan: Plan, results: RunResults, dead: tuple[st
     return Commit(
         run_id=plan.run_id,
         settings=plan.settings,
-        inputs=plan.inputs,
+        kind=CommitKind.REPLAY if plan.replaces else CommitKind.LOAD,
+        inputs=plan.inputs if plan.replaces else _inputs_with_spans(plan, results.read),
         counts=sum((table.counts for table in tables), rejected),
         tables=tables,
         ids=_id_files(layout, plan, results),
+        removed_ids=results.removed_ids,
         merges=results.merges,
         deletes=plan.deletes,
         quarantine=StagedFile(staged=results.quarantine, path=quarantine)
@@ -83,6 +88,19 @@ def build_commit(layout: Layout, plan: Plan, results: RunResults, dead: tuple[st
         else None,
         abandons=dead,
         renamed=plan.renamed,
+        replaces=plan.replaces,
+        pins=plan.retyped,
+    )
+
+
+def _inputs_with_spans(plan: Plan, results: list[ReadResult]) -> tuple[Input, ...]:
+    """The inputs with the first and last time of receipt of their events."""
+    spans = {file: (first, last) for result in results for file, first, last in result.spans}
+    return tuple(
+        one.model_copy(update=dict(zip(("first", "last"), spans[file], strict=True)))
+        if file in spans
+        else one
+        for file, one in enumerate(plan.inputs)
     )
 
 
@@ -124,7 +142,7 @@ def _data_files(
 def _table_commits(layout: Layout, plan: Plan, results: RunResults) -> list[TableCommit]:
     files = _data_files(layout, plan, results)
     chunks, excluded = results.chunks, _count_excluded(results.read)
-    names = chunks.keys() | excluded.keys() | plan.retyped.keys()
+    names = chunks.keys() | excluded.keys() | plan.removes.keys() | plan.retyped.keys()
     return [
         _table_commit(plan, results, name, chunks.get(name, []), excluded.get(name), files[name])
         for name in sorted(names)
@@ -162,10 +180,12 @@ def _table_commit(
             skipped=skipped,
             rescued=results.rescued[table],
         ),
-        new_columns=change.added,
+        new_columns=tuple(c for c in change.added if c.name not in types),
         retyped=tuple(c for c in change.schema.columns if types.get(c.name, c.type) is not c.type),
         is_new=existing is None and landed > 0,
+        dropped=plan.replaces is not None and plan.replaces.is_whole and not files,
         adds=tuple(files),
+        removes=plan.removes.get(table, ()),
     )
 
 

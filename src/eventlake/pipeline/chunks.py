@@ -15,6 +15,7 @@ from eventlake.kernels.dedupe import hash_ids
 from eventlake.kernels.jsontext import TooDeep
 from eventlake.kernels.parse import MAX_SLOW_BYTES, BlockTooLarge
 from eventlake.kernels.route import Event, RejectedLine, split_deep
+from eventlake.model.commit import Replacement
 from eventlake.model.naming import Call
 from eventlake.model.schema import budget_used, new_table
 from eventlake.model.settings import SourceSettings
@@ -62,6 +63,8 @@ class ReadJob:
     compression: str | None
     """Arrow IPC compression of chunks; None when the page cache will hold them."""
     tunables: ReadTunables
+    replaces: Replacement | None = None
+    """For a replay, the rows that it replaces: it ignores other events and invalid lines."""
 
 
 @dataclass
@@ -94,6 +97,9 @@ class ChunkWriter:
 
     def write_quarantine(self, above: int) -> None:
         """Write the rejected lines into the stage if they are more than `above` bytes."""
+        if self.job.replaces:  # the run that loaded them has quarantined them
+            self.rejected.clear()
+            return
         is_short = len(self.rejected) <= min(above, MAX_REJECTED)
         if is_short and sum(len(one.raw) for one in self.rejected) <= above:
             return

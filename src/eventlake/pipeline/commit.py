@@ -9,7 +9,8 @@ from eventlake.errors import Conflict, InvalidSettings
 from eventlake.kernels.dedupe import Ids, match_earlier
 from eventlake.ledger import Ledger
 from eventlake.model.claims import names_of
-from eventlake.model.commit import Commit, IdFile, IdMerge, TableCommit
+from eventlake.model.commit import Commit, CommitKind, IdFile, IdMerge, TableCommit
+from eventlake.model.layout import partition_path
 from eventlake.model.schema import budget_used
 from eventlake.model.settings import FIXED
 from eventlake.pipeline.id_files import read_ids
@@ -27,6 +28,7 @@ def append_commit(ledger: Ledger, base: int, commit: Commit) -> tuple[int, Commi
         for sequence, other in ledger.commits_after(base):
             if other.run_id == commit.run_id:
                 return sequence, other  # it is ours: the answer to an earlier try was lost
+            commit = take_over_compaction(commit, other)
             check_conflict(ledger.store, commit, other)
             commit = rebase(commit, other)
             base = sequence
@@ -37,11 +39,12 @@ def check_conflict(store: Store, mine: Commit, other: Commit) -> None:
     """Raise `Conflict` if `mine` cannot follow `other`."""
     if mine.run_id in other.abandons:
         raise _conflict_error(other, "treated this run as dead and abandoned it")
+    if mine.is_whole or other.is_whole:
+        raise _conflict_error(other, "one of the two replaces or drops all tables")
     for name in FIXED:
         if getattr(mine.settings, name) != getattr(other.settings, name):
             raise _conflict_error(other, f"created the tables with another {name}")
-    loaded = {identity for one in other.inputs for identity in one.identities}
-    if any(identity in loaded for one in mine.inputs for identity in one.identities):
+    if _share_inputs(mine, other):
         raise _conflict_error(other, "loaded some of the same files")
     if mine.removed_paths & other.removed_paths:
         raise _conflict_error(other, "replaced some of the same files")
@@ -49,6 +52,49 @@ def check_conflict(store: Store, mine: Commit, other: Commit) -> None:
         raise _conflict_error(other, "landed some of the same message ids")
     if _may_miss(store, mine, other) or _may_miss(store, other, mine):
         raise _conflict_error(other, "removed or repeated message ids that this run relied on")
+
+
+def _share_inputs(mine: Commit, other: Commit) -> bool:
+    """Whether both load an input; a replay may read what an earlier commit has loaded."""
+    if mine.replaces or other.replaces:
+        return False
+    loaded = {identity for one in other.inputs for identity in one.identities}
+    return any(identity in loaded for one in mine.inputs for identity in one.identities)
+
+
+def take_over_compaction(mine: Commit, other: Commit) -> Commit:
+    """Return `mine`, removing the merged files of a compaction instead of those that it merged.
+
+    Only in partitions where the compaction merged nothing but files that `mine` removes.
+    """
+    if other.kind is not CommitKind.COMPACT:
+        return mine
+    theirs = {one.table.name: one for one in other.tables}
+    return mine.model_copy(
+        update={
+            "tables": tuple(
+                _take_over(table, theirs[table.table.name])
+                if table.table.name in theirs and table.removes
+                else table
+                for table in mine.tables
+            )
+        }
+    )
+
+
+def _take_over(mine: TableCommit, compacted: TableCommit) -> TableCommit:
+    paths = {file.path for file in mine.removes}
+    merged = {partition_path(file.partition) for file in compacted.removes}
+    merged -= {partition_path(f.partition) for f in compacted.removes if f.path not in paths}
+    gone = {f.path for f in compacted.removes if partition_path(f.partition) in merged}
+    return mine.model_copy(
+        update={
+            "removes": (
+                *(file for file in mine.removes if file.path not in gone),
+                *(file for file in compacted.adds if partition_path(file.partition) in merged),
+            )
+        }
+    )
 
 
 def _may_miss(store: Store, loader: Commit, remover: Commit) -> bool:
@@ -98,7 +144,9 @@ def rebase(mine: Commit, other: Commit) -> Commit:
     Raises `Conflict` if a column has another type or the table no room for the new columns.
     """
     theirs = {
-        one.table.name: one for one in other.tables if one.adds or one.new_columns or one.retyped
+        one.table.name: one
+        for one in other.tables
+        if one.adds or one.new_columns or one.retyped or one.dropped
     }
     tables = tuple(
         _rebase_table(one, theirs[one.table.name], other) if one.table.name in theirs else one
@@ -130,8 +178,12 @@ def _drop_superseded(merges: tuple[IdMerge, ...], other: Commit) -> tuple[IdMerg
 
 
 def _rebase_table(mine: TableCommit, theirs: TableCommit, other: Commit) -> TableCommit:
-    types = theirs.table.types
+    if theirs.dropped or mine.dropped:
+        raise _conflict_error(other, f"one of the two drops {mine.table.name}")
+    types, added_names = theirs.table.types, {column.name for column in mine.new_columns}
     for column in mine.table.columns:
+        if column.name not in types and column.name not in added_names:
+            raise _conflict_error(other, f"removed {mine.table.name}.{column.name}")
         if types.get(column.name, column.type) is not column.type:
             raise _conflict_error(other, f"gave {mine.table.name}.{column.name} another type")
     added = tuple(column for column in mine.new_columns if column.name not in types)

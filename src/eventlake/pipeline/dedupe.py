@@ -8,9 +8,13 @@ import numpy as np
 
 from eventlake.kernels.dedupe import DAY_MICROS, Ids, find_duplicates
 from eventlake.model.commit import IdFile
-from eventlake.pipeline.id_files import assign_buckets, read_id_rows, read_index_file, write_ids
+from eventlake.pipeline.id_files import (
+    assign_buckets,
+    read_id_rows,
+    read_index_file,
+    write_id_file,
+)
 from eventlake.pipeline.results import DedupeResult, IdPart
-from eventlake.pipeline.stage_paths import new_path
 from eventlake.stores import Store
 
 
@@ -41,7 +45,7 @@ def dedupe_task(job: DedupeJob, bucket: int) -> bytes:
     indexed = _read_index(job, bucket, run, window)
     duplicate = find_duplicates(run, rows["place"], indexed, window)
     tasks = np.repeat([task for task, _ in parts], [part.rows for _, part in parts])
-    result = _write_landed_ids(run.at(~duplicate), job, bucket)
+    result = write_id_file(job.store, job.stage, f"{bucket:06d}", run.at(~duplicate))
     result.duplicate_rows = list(_group_duplicates(tasks[duplicate], rows[duplicate]))
     return msgspec.json.encode(result)
 
@@ -53,16 +57,6 @@ def _read_index(job: DedupeJob, bucket: int, run: Ids, window: int) -> Iterator[
         if file.last >= first and file.first <= last:
             ids = read_index_file(job.store, file, bucket, job.buckets)
             yield ids.at(assign_buckets(ids.high, job.buckets) == bucket)
-
-
-def _write_landed_ids(ids: Ids, job: DedupeJob, bucket: int) -> DedupeResult:
-    if not len(ids.high):
-        return DedupeResult()
-    path = new_path(f"{job.stage}/kept", f"{bucket:06d}", ".parquet")
-    write_ids(job.store, path, ids)
-    job.store.fsync(path)
-    first, last = int(ids.received.min()), int(ids.received.max())
-    return DedupeResult(path=path, rows=len(ids.high), first=first, last=last)
 
 
 def _group_duplicates(tasks: np.ndarray, rows: np.ndarray) -> Iterator[tuple[int, int, bytes]]:

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 from eventlake.errors import Damaged, InvalidSettings
 from eventlake.kernels.dedupe import Ids, match_earlier
 from eventlake.model.commit import IdFile
-from eventlake.pipeline.results import IdPart
+from eventlake.pipeline.results import DedupeResult, IdPart
+from eventlake.pipeline.stage_paths import new_path
 from eventlake.stores import Range, Store
 from eventlake.stores.damage import RESTORE, reading_parquet
 
@@ -69,6 +70,17 @@ def write_ids(store: Store, path: str, ids: Ids, row_group_rows: int = ROW_GROUP
         table, sink, row_group_size=row_group_rows, use_dictionary=False, compression="none"
     )
     store.write(path, sink.getvalue())
+
+
+def write_id_file(store: Store, stage: str, label: str, ids: Ids) -> DedupeResult:
+    """Write ids into the stage as a file of the index, unless there are none."""
+    if not len(ids.high):
+        return DedupeResult()
+    path = new_path(f"{stage}/kept", label, ".parquet")
+    write_ids(store, path, ids)
+    store.fsync(path)
+    first, last = int(ids.received.min()), int(ids.received.max())
+    return DedupeResult(path=path, rows=len(ids.high), first=first, last=last)
 
 
 def read_index_file(store: Store, file: IdFile, bucket: int = 0, buckets: int = 1) -> Ids:

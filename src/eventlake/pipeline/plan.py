@@ -7,9 +7,11 @@ from eventlake.errors import InvalidSettings
 from eventlake.kernels.dedupe import DAY_MICROS
 from eventlake.ledger import State
 from eventlake.model.claims import names_of
-from eventlake.model.commit import IdFile, Input, Plan
+from eventlake.model.commit import DataFile, IdFile, Input, Plan, Replacement
+from eventlake.model.layout import DatePartition
 from eventlake.model.settings import FIXED, SourceSettings, rebuild_command
 from eventlake.model.types import Type
+from eventlake.pipeline.history import History
 
 MERGE_FILES = 8
 """Files of similar size that are merged into one."""
@@ -44,6 +46,62 @@ def make_plan(
         renamed=is_renamed(state, settings),
         retyped=retyped or {},
     )
+
+
+def make_replay_plan(
+    state: State,
+    history: History,
+    settings: SourceSettings,
+    replaces: Replacement,
+    time_ns: int,
+    *,
+    infer: bool = False,
+) -> Plan:
+    """Plan the replacement of rows: the inputs to read again, and the files to remove.
+
+    With `infer`, tables of which all files are replaced get their columns and types anew. So do
+    all tables if their naming changes. Files that another program has written stay.
+    """
+    removes = find_replaced_files(history, replaces, (state.settings or settings).date_partition)
+    complete = [name for name, files in removes.items() if len(files) == len(history.files[name])]
+    before = state.settings or settings
+    is_renaming = (before.naming, before.columns) != (settings.naming, settings.columns)
+    left_out = {(one.uri, one.fingerprint) for one in replaces.left_out}
+    inputs = (
+        one
+        for identity, one in sorted(history.inputs.items())
+        if replaces.overlaps(one) and identity not in left_out
+    )
+    return Plan(
+        run_id=f"{time_ns:019d}",
+        settings=settings,
+        base=state.sequence,
+        inputs=tuple(inputs),
+        tables=state.tables,
+        ids=() if replaces.is_whole else state.ids,
+        renamed=is_renamed(state, settings),
+        replaces=replaces,
+        removes=removes,
+        infer=tuple(state.tables) if is_renaming else tuple(complete) if infer else (),
+        pinned=state.pinned,
+    )
+
+
+def find_replaced_files(
+    history: History, replaces: Replacement, by: DatePartition
+) -> dict[str, tuple[DataFile, ...]]:
+    """The live files of each table with rows to replace, without those of other programs."""
+    tables = replaces.tables or sorted(history.files)
+    files = {
+        name: tuple(
+            file
+            for file in history.files[name].values()
+            if file.path not in history.adopted
+            and replaces.since <= by.start(file.partition) < replaces.until
+        )
+        for name in tables
+    }
+    return {name: of_table for name, of_table in files.items() if of_table}
 
 
 def plan_merges(files: Sequence[IdFile]) -> tuple[tuple[IdFile, ...], ...]:

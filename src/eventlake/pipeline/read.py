@@ -7,7 +7,7 @@ the spilled lines of all reading tasks.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from operator import itemgetter
 
@@ -37,6 +37,8 @@ class _ReadTask:
     def __init__(self, job: ReadJob, number: int) -> None:
         settings = job.settings
         rules = Rules(settings.naming, settings.table_prefix, job.skip, job.suppressed, job.renamed)
+        if window := job.replaces:
+            rules = replace(rules, since=window.since, until=window.until, tables=window.tables)
         self.job, self.number, self.unchecked_bytes = job, number, 0
         self.tunables = job.tunables
         self.chunks = ChunkWriter(job, number)
@@ -44,7 +46,10 @@ class _ReadTask:
 
     def run(self) -> ReadResult:
         for file in self.job.groups[self.number]:
+            self.router.span = None
             self._read_file(file)
+            if self.router.span:
+                self.chunks.result.spans.append((file, *self.router.span))
         is_only_task = len(self.job.groups) == 1
         self._flush_tables(0 if is_only_task else self.tunables.spill_bytes)
         self._spill_rest()

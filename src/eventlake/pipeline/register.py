@@ -1,19 +1,22 @@
 """Register new tables, columns and partitions in the catalog, as the ledger has them."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from eventlake.errors import EventLakeError, MissingTable
 from eventlake.lake import Lake
 from eventlake.ledger import REPORTS, Ledger, Refusal
+from eventlake.ledger.files import LiveFile
 from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
-from eventlake.model.commit import Commit
-from eventlake.model.layout import run_day
+from eventlake.model.commit import Commit, TableCommit
+from eventlake.model.layout import partition_path, run_day
 from eventlake.model.schema import Column, TableSchema
 from eventlake.model.settings import SourceSettings
 from eventlake.model.tables import catalog_name, table_path
-from eventlake.ports import Progress
+from eventlake.parallel import TableWork, run_per_table
+from eventlake.ports import NoProgress, Progress
 
 Partition = Mapping[str, str]
 
@@ -27,15 +30,18 @@ def register(
     reports is `REPORTS`.
     """
     ledger = lake.ledger(commit.settings.folder)
-    if commit.renamed:
+    if commit.renamed or commit.is_whole:
         schemas = ledger.read_state().tables.values()
         tables = complete_tables(lake, ledger, commit.settings, schemas)
         _drop_outdated(lake, tables.values())
     else:
         tables = _changed_tables(lake, commit)
-    tables = {name: table for name, table in tables.items() if name not in unpublished}
+    withdrawals = _withdrawals(lake, ledger, commit)
+    refused = run_per_table("register", withdrawals, NoProgress())
+    left_out = {*unpublished, *refused}
+    tables = {name: table for name, table in tables.items() if name not in left_out}
     tables[REPORTS] = reports_table(lake, commit.settings, run_day(commit.run_id))
-    errors = _ensure(lake, tables, progress)
+    errors = refused | _ensure(lake, tables, progress)
     missing = [
         one.table for one in commit.tables if isinstance(errors.get(one.table.name), MissingTable)
     ]
@@ -93,6 +99,55 @@ def _ensure(
     }
 
 
+def _withdrawals(lake: Lake, ledger: Ledger, commit: Commit) -> list[TableWork]:
+    """The work that removes from the catalog what a commit removed: tables, partitions, types.
+
+    Tables that it rebuilds with other columns or partition columns are dropped, to be made again.
+    """
+    changed = [one for one in commit.tables if one.removes or one.retyped or one.dropped]
+    if not changed:
+        return []
+    files = ledger.list_live_files()
+    return [
+        (one.table.name, partial(_withdraw, lake, commit, one, files.get(one.table.name, ())))
+        for one in changed
+    ]
+
+
+def _withdraw(lake: Lake, commit: Commit, one: TableCommit, files: Sequence[LiveFile]) -> None:
+    live = {partition_path(file.partition) for file in files}
+    gone = [file.partition for file in one.removes if partition_path(file.partition) not in live]
+    table = catalog_table(lake, commit.settings, one.table, gone)
+    if commit.is_whole or one.dropped:
+        entry = lake.catalog.table(table.database, table.name)
+        is_gone = one.dropped and not files  # a later commit may have made it again
+        if entry and entry.location == table.location and (is_gone or _is_other(entry, table)):
+            lake.catalog.drop(entry)
+            return
+    if one.retyped:
+        lake.catalog.retype(table)
+    if table.partitions:
+        lake.catalog.remove_partitions(table)
+        _restore_partitions(lake, commit, one, table)
+
+
+def _restore_partitions(lake: Lake, commit: Commit, one: TableCommit, table: CatalogTable) -> None:
+    """Register removed partitions again that another run has added files to meanwhile."""
+    files = lake.ledger(commit.settings.folder).list_live_files().get(one.table.name, ())
+    live = {partition_path(file.partition) for file in files}
+    again = tuple(partition for partition in table.partitions if partition_path(partition) in live)
+    if again:
+        change = {"partitions": again, "is_partial": True}
+        for error in lake.catalog.ensure([table.model_copy(update=change)], NoProgress()).values():
+            raise error
+
+
+def _is_other(entry: CatalogTable, table: CatalogTable) -> bool:
+    """Whether a registered table has partition columns or columns that the table does not have."""
+    is_same_key = entry.partition_columns == table.partition_columns
+    return not is_same_key or bool(table.missing_columns(entry.columns))
+
+
 def _changed_tables(lake: Lake, commit: Commit) -> dict[str, CatalogTable]:
     """The catalog entries of the tables that a commit changed, with the partitions that it added.
 
@@ -103,7 +158,7 @@ def _changed_tables(lake: Lake, commit: Commit) -> dict[str, CatalogTable]:
             update={"is_partial": not one.is_new}
         )
         for one in commit.tables
-        if one.adds or one.new_columns
+        if (one.adds or one.new_columns) and not one.dropped
     }
 
 

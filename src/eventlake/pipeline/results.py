@@ -80,6 +80,8 @@ class ReadResult(msgspec.Struct):
     """Observations of further columns that the table may have no room for."""
     excluded: list[tuple[str, Call, int, int]] = []
     """Table, call, number of suppressed events, number of skipped events."""
+    spans: list[tuple[int, int, int]] = []
+    """Number of an input, first and last time of receipt of its events."""
 
 
 class DedupeResult(msgspec.Struct):

@@ -1,6 +1,6 @@
 """A run's sync, from plan to report."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +20,8 @@ from eventlake.errors import (
 from eventlake.kernels.dedupe import DAY_MICROS
 from eventlake.lake import Lake
 from eventlake.ledger import Ledger, Stage, remove_stage
-from eventlake.model.commit import Commit, IdMerge, Plan
+from eventlake.ledger.state import leave_out
+from eventlake.model.commit import Commit, IdFile, IdMerge, Plan
 from eventlake.model.naming import Call
 from eventlake.model.report import failure_lines, stamp, to_lines
 from eventlake.model.schema import SchemaChange, new_table
@@ -35,6 +36,12 @@ from eventlake.pipeline.finish import FinishResult, clean_up, finish_commit
 from eventlake.pipeline.merge_ids import merge_ids
 from eventlake.pipeline.observations import read_more_observations
 from eventlake.pipeline.read import GatherJob, gather_task, plan_gather, read_task
+from eventlake.pipeline.removed_ids import (
+    RemovedIdsJob,
+    group_files_by_rows,
+    removed_id_files,
+    removed_ids_task,
+)
 from eventlake.pipeline.results import (
     ChunksByTable,
     DedupeResult,
@@ -117,12 +124,15 @@ class Run:
         self.timings[step] = self.lake.clock.monotonic() - began
 
 
-def sync(run: Run) -> tuple[Commit, FinishResult]:
-    """Land all of the plan's inputs with one commit, or raise and land nothing."""
+def sync(run: Run, prepare: Callable[[Run], Commit] | None = None) -> tuple[Commit, FinishResult]:
+    """Land all of the plan's inputs with one commit, or raise and land nothing.
+
+    `prepare` is another function than `prepare_commit` for runs that read no inputs.
+    """
     with ExitStack() as stack:
         try:
             stack.enter_context(Stage(run.ledger, run.plan.run_id))
-            sequence, commit = commit_run(run, prepare_commit(run))
+            sequence, commit = commit_run(run, (prepare or prepare_commit)(run))
         except BaseException as problem:
             fail_run(run, problem)
             raise
@@ -134,13 +144,16 @@ def sync(run: Run) -> tuple[Commit, FinishResult]:
 def prepare_commit(run: Run) -> Commit:
     """Write everything that the run lands into its stage; return the commit to append."""
     read_results = read(run)
-    dedupe_results = dedupe(run, read_results)
+    removed_ids = collect_removed_ids(run)
+    dedupe_results = dedupe(run, read_results, removed_ids)
     merges = merge_index(run)
     chunks = group_chunks(read_results, dedupe_results)
     changes = evolve_tables(run, chunks, read_results)
     quarantine = tuple(part for result in read_results for part in result.quarantine)
     write_results = write(run, chunks, changes, quarantine)
-    results = RunResults(read_results, dedupe_results, chunks, changes, write_results, merges)
+    results = RunResults(
+        read_results, dedupe_results, chunks, changes, write_results, merges, removed_ids
+    )
     return build_commit(run.lake.layout, run.plan, results, run.dead)
 
 
@@ -186,6 +199,7 @@ def read(run: Run) -> list[ReadResult]:
             name: table.types for name in plan.tables if (table := plan.starting_table(name))
         },
         suppressed=read_suppression_list(run.lake.store).matcher(),
+        replaces=plan.replaces,
         files=tuple(one.uri for one in plan.inputs),
         stores=dict(run.stores),
         groups=group_files([one.size for one in plan.inputs], run.runner.parallelism),
@@ -194,10 +208,11 @@ def read(run: Run) -> list[ReadResult]:
         tunables=run.tunables.read,
     )
     with run.time_step("read"):
-        answers = run.run_tasks("read", len(job.groups), partial(read_task, job), 0)
+        rows = sum(file.rows or 0 for files in plan.removes.values() for file in files)
+        answers = run.run_tasks("read", len(job.groups), partial(read_task, job), rows)
         results = [msgspec.json.decode(answer, type=ReadResult) for answer in answers]
         gather = GatherJob(job, plan_gather(results, run.runner.parallelism))
-        answers = run.run_tasks("read", len(gather.tasks), partial(gather_task, gather), 0)
+        answers = run.run_tasks("read", len(gather.tasks), partial(gather_task, gather), rows)
         return results + [msgspec.json.decode(answer, type=ReadResult) for answer in answers]
 
 
@@ -234,8 +249,36 @@ def count_id_buckets(plan: Plan, parallelism: int) -> int:
     return max(1, spread, (events + indexed // 4) // BUCKET_EVENTS)
 
 
-def dedupe(run: Run, read_results: list[ReadResult]) -> list[DedupeResult]:
-    """Find the duplicate rows of the chunks; write the message ids of the others into the stage."""
+def removed_ids_job(run: Run) -> RemovedIdsJob:
+    """The job that collects the message ids of the rows that the plan removes."""
+    files = (file for _, of_table in sorted(run.plan.removes.items()) for file in of_table)
+    column = run.plan.settings.columns.id_column
+    return RemovedIdsJob(run.lake.store, run.stage, column, group_files_by_rows(files))
+
+
+def collect_removed_ids(run: Run) -> tuple[IdFile, ...]:
+    """Write the message ids of the rows that the run replaces into the stage.
+
+    None if it replaces all rows of the source: its commit then starts a new index.
+    """
+    plan = run.plan
+    if plan.replaces is None or plan.replaces.is_whole:
+        return ()
+    job = removed_ids_job(run)
+    with run.time_step("index"):
+        answers = run.run_tasks("index", len(job.tasks), partial(removed_ids_task, job), 0)
+        results = [msgspec.json.decode(answer, type=DedupeResult) for answer in answers]
+        return removed_id_files(run.lake.layout, plan.settings.folder, plan.run_id, results)
+
+
+def dedupe(
+    run: Run, read_results: list[ReadResult], removed_ids: tuple[IdFile, ...]
+) -> list[DedupeResult]:
+    """Find the duplicate rows of the chunks; write the message ids of the others into the stage.
+
+    Ids of rows that the run removes do not count as landed.
+    """
+    staged = (file.model_copy(update={"path": file.staged}) for file in removed_ids)
     parts = tuple((task, part) for task, result in enumerate(read_results) for part in result.ids)
     job = DedupeJob(
         store=run.lake.store,
@@ -243,7 +286,7 @@ def dedupe(run: Run, read_results: list[ReadResult]) -> list[DedupeResult]:
         days=run.plan.settings.dedup_days,
         buckets=run.buckets,
         parts=parts,
-        index=run.plan.ids,
+        index=leave_out(staged, run.plan.ids),
     )
     with run.time_step("dedupe"):
         answers = run.run_tasks("dedupe", run.buckets if parts else 0, partial(dedupe_task, job), 0)

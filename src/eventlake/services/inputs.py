@@ -17,13 +17,19 @@ from eventlake.stores import Store
 
 def check_source(lake: Lake, settings: SourceSettings) -> None:
     """Raise `InvalidSettings` if the lake has neither a ledger nor an archive of the source."""
+    if settings.folder not in _source_folders(lake):
+        raise unknown_source(lake, settings.source)
+
+
+def _source_folders(lake: Lake) -> set[str]:
     landed = {ledger.folder for ledger in list_ledgers(lake.store, lake.layout)}
-    folders = landed.union(lake.store.names(LOGS)[0])
-    if folders.isdisjoint((settings.folder, settings.source_id)):
-        names = ", ".join(sorted(folders)) or "none yet"
-        raise InvalidSettings(
-            f"there is no source {settings.source!r} in this lake; known: {names}"
-        )
+    return landed.union(lake.store.names(LOGS)[0])
+
+
+def unknown_source(lake: Lake, source: str) -> InvalidSettings:
+    """The error for a source that the lake does not have, with those that it has."""
+    names = ", ".join(sorted(_source_folders(lake))) or "none yet"
+    return InvalidSettings(f"there is no source {source!r} in this lake; known: {names}")
 
 
 def list_archive_days(store: Store, settings: SourceSettings) -> list[str]:

@@ -188,7 +188,7 @@ def load(  # noqa: PLR0913 - each is an option of the command
     """
     progress = progress or NoProgress()
     parts = open_parts(lake, make=paths is not None, clock=clock)
-    runner = _open_runner(lake, parts.store, where, temporary_cluster)
+    runner = open_runner(lake, parts.store, where, temporary_cluster)
     progress.step("plan", 0, 1, 0)
     settings, stores, listing = _find_inputs(parts, settings, paths)
     ledger = parts.ledger(settings.folder)
@@ -225,11 +225,11 @@ def load(  # noqa: PLR0913 - each is an option of the command
     summary["warnings"] += in_catalog.warnings
     now, retired = parts.clock.time_ns(), tunables.retired_seconds
     plan = make_plan(state, settings, new_inputs, now, retired, in_catalog.retyped)
-    spark = _spark_provider(where, parts)
+    spark = spark_provider(where, parts)
     run = Run(parts, ledger, spark, plan, progress, dead, stores, tunables)
     with mention_archived_streams(listing, settings.source):
-        commit, finished = _run_in_process(run) if runner is None else _run_as_job(run, runner)
-    return _make_result(commit, finished, summary, run.timings)
+        commit, finished = execute(run, runner)
+    return make_result(commit, finished, summary, run.timings)
 
 
 def sync(  # noqa: PLR0913 - as above
@@ -259,7 +259,14 @@ def sync(  # noqa: PLR0913 - as above
     )
 
 
-def _open_runner(
+def execute(
+    run: Run, runner: AbstractContextManager[JobRunner] | None
+) -> tuple[Commit, FinishResult]:
+    """Execute a planned run with a runner, or in this process if that is None."""
+    return _run_in_process(run) if runner is None else _run_as_job(run, runner)
+
+
+def open_runner(
     lake: str | Path | Lake, store: Store, where: Where, temporary_cluster: bool
 ) -> AbstractContextManager[JobRunner] | None:
     """A context with the runner of the run; None if it is in this process."""
@@ -270,7 +277,7 @@ def _open_runner(
     return open_job_runner(lake, store, temporary=temporary_cluster)
 
 
-def _spark_provider(where: Where, lake: Lake) -> SparkProvider:
+def spark_provider(where: Where, lake: Lake) -> SparkProvider:
     """The provider of this process's session; a job on a runner does not use it."""
     if isinstance(where, JobRunner):
         return LocalSpark()
@@ -318,9 +325,10 @@ def _run_as_job(run: Run, runner: AbstractContextManager[JobRunner]) -> tuple[Co
     return result
 
 
-def _make_result(
+def make_result(
     commit: Commit, finished: FinishResult, summary: dict[str, Any], timings: dict[str, float]
 ) -> LoadResult:
+    """The result of a run that committed."""
     problem = finished.problems.first
     return LoadResult(
         run_id=commit.run_id,

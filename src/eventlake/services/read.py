@@ -43,6 +43,8 @@ class TableInfo(FrozenModel):
     rows: int
     files: int
     bytes: int
+    pinned: tuple[str, ...] = ()
+    """Columns whose type was set by `retype`."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class LakeTable:
     files: Sequence[LiveFile]
     retyped: tuple[str, ...] = ()
     """Columns that have another type in some files."""
+    pinned: tuple[str, ...] = ()
 
     def for_query(self, filesystem: FileSystem, root: str) -> QueryTable:
         return QueryTable(
@@ -131,6 +134,7 @@ class Lake:
             rows=rows,
             files=len(table.files),
             bytes=sum(file.bytes for file in table.files),
+            pinned=table.pinned,
         )
 
     def _count_rows(self, file: LiveFile) -> int:
@@ -222,6 +226,7 @@ def _tables_of(ledger: Ledger) -> list[LakeTable]:
             partition_columns=state.settings.date_partition.columns,
             files=files.get(name, []),
             retyped=state.retyped.get(name, ()),
+            pinned=tuple(sorted(state.pinned.get(name, ()))),
         )
         for name, schema in state.tables.items()
     ]

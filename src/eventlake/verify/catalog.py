@@ -26,13 +26,28 @@ Find = Callable[[str, str], Registration | None]
 def check_catalog(check: Check, find: Find) -> None:
     """Report tables that the catalog lacks, or has with another location, columns or partitions."""
     database = check.settings["database"]
-    for table in sorted({table for commit in check.commits for table in commit.columns}):
+    for table, columns in sorted(_live_tables(check).items()):
         name = check.table_name(table)
         registered = find(database, name)
         if registered is None:
             check.problems.append(f"{database}.{name} is not in the catalog: {_REPAIR}")
         else:
+            title = f"the catalog lacks columns of {database}.{name} ({_REPAIR})"
+            check.report(title, columns - registered.columns)
             _check_table(check, table, f"{database}.{name}", registered)
+
+
+def _live_tables(check: Check) -> dict[str, frozenset[str]]:
+    """The tables that there are, with their columns."""
+    tables: dict[str, frozenset[str]] = {}
+    for commit in check.active:
+        if commit.replaces and commit.replaces.is_whole:
+            tables.clear()
+        for one in commit.body.get("tables", ()):
+            if one.get("dropped"):
+                tables.pop(one["table"]["name"], None)
+        tables |= {name: frozenset(columns) for name, columns in commit.columns.items()}
+    return tables
 
 
 def _check_table(check: Check, table: str, name: str, registered: Registration) -> None:
@@ -43,9 +58,6 @@ def _check_table(check: Check, table: str, name: str, registered: Registration) 
             f"{_REPAIR}"
         )
         return
-    columns = {column for commit in check.commits for column in commit.columns.get(table, ())}
-    title = f"the catalog lacks columns of {name} ({_REPAIR})"
-    check.report(title, columns - registered.columns)
     if registered.partitions is None:
         return
     paths = (path for commit in check.commits for path in commit.files)

@@ -19,7 +19,12 @@ MAX_EXAMPLES = 20
 _SCHEMA = """
     SET preserve_insertion_order = false;
     CREATE TABLE event (seq INT, tbl TEXT, id TEXT, received INT8, file INT, line INT8, doubt INT);
-    CREATE TABLE outcome (seq INT, tbl TEXT, id TEXT, received INT8, kept BOOL);
+    CREATE TABLE outcome (
+        seq INT, tbl TEXT, id TEXT, received INT8, kept BOOL, removed BOOL);
+    CREATE VIEW expected AS SELECT * FROM outcome WHERE NOT removed;
+    CREATE TABLE replaced (base INT, since INT8, until INT8, tbl TEXT);
+    CREATE TABLE without (number INT, removed INT);
+    CREATE TABLE left_out (number INT, high INT8, low INT8, received INT8);
     CREATE TABLE file (number INT, tbl TEXT, part TEXT, seq INT);
     CREATE TABLE stored (tbl TEXT, id TEXT, received INT8, file INT);
 """
@@ -84,6 +89,12 @@ class Check:
         """The last JSON of every table that a commit names."""
         tables = (one["table"] for commit in self.commits for one in commit.body.get("tables", ()))
         return {table["name"]: table for table in tables}
+
+    @property
+    def active(self) -> list[Commit]:
+        """The commits since all that the source had was dropped, which have rows in the tables."""
+        drops = [number for number, one in enumerate(self.commits, 1) if one.is_whole_drop]
+        return self.commits[drops[-1] if drops else 0 :]
 
     def report(self, title: str, examples: Collection[str]) -> None:
         """Append a problem with a few of the examples, if there are any."""

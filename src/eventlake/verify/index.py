@@ -13,9 +13,15 @@ from eventlake.verify.ledger import Commit
 from eventlake.verify.parquet import File, query_parquet
 
 _COLUMNS = pa.schema([(name, pa.int64()) for name in ("high", "low", "received")])
+_REMOVED = """
+    INSERT INTO left_out SELECT number, high, low, received
+    FROM rows JOIN without ON removed = __number
+"""
 _SUMS = """
-    SELECT __number, count(*), sum(high)::TEXT, sum(low)::TEXT, sum(received)::TEXT,
-    min(received), max(received) FROM rows GROUP BY __number
+    SELECT __number, EXISTS (FROM left_out l WHERE l.number = __number AND l.high = rows.high
+        AND l.low = rows.low AND l.received = rows.received),
+    count(*), sum(high)::TEXT, sum(low)::TEXT, sum(received)::TEXT, min(received), max(received)
+    FROM rows GROUP BY ALL
 """
 _LANDED = """
     SELECT f.seq, r.id, r.received FROM stored r JOIN file f ON f.number = r.file
@@ -40,19 +46,22 @@ def check_index(check: Check) -> None:
     folder = f"{check.prefixes.ledger}/{check.folder}/ids"
     paths = [path for path in check.files.files(folder) if path.endswith(".parquet")]
     described, retired = live_index(check.commits)
-    check.report(
-        "files of the id index that no commit names", set(paths) - described.keys() - retired
-    )
-    check.report("files of the id index that are gone", described.keys() - set(paths))
+    removed = {path for file in described.values() for path in file.get("without", ())}
+    named = described.keys() | removed
+    check.report("files of the id index that no commit names", set(paths) - named - retired)
+    check.report("files of the id index that are gone", named - set(paths))
     paths = [path for path in paths if path in described]
+    _read_removed(check, paths, described, sorted(removed))
     sums: defaultdict[str, Sums] = defaultdict(Sums)
+    live: defaultdict[str, Sums] = defaultdict(Sums)
     times: defaultdict[str, list[int]] = defaultdict(list)
     files = [File(path, number) for number, path in enumerate(paths)]
-    for number, rows, high, low, received, first, last in query_parquet(
+    for number, is_left_out, rows, high, low, received, first, last in query_parquet(
         check, _SUMS, files, _COLUMNS
     ):
-        path = paths[number]
-        sums[path] = sums[path].plus(Sums(rows, int(high), int(low), int(received)))
+        path, part = paths[number], Sums(rows, int(high), int(low), int(received))
+        sums[path] = sums[path].plus(part)
+        live[path] = live[path].plus(Sums() if is_left_out else part)
         times[path] += [first, last]
     whole = [path for path in paths if path not in check.unreadable]
     differs = [
@@ -62,7 +71,21 @@ def check_index(check: Check) -> None:
     ]
     check.report("files of the id index that differ from their commits", differs)
     if not differs:
-        _compare_ids(check, {path: sums[path] for path in whole})
+        _compare_ids(check, {path: live[path] for path in whole})
+
+
+def _read_removed(
+    check: Check, paths: list[str], described: dict[str, dict[str, Any]], removed: list[str]
+) -> None:
+    """Fill the table `left_out` with the ids that no longer count in each index file."""
+    pairs = [
+        (number, removed.index(path))
+        for number, index_path in enumerate(paths)
+        for path in described[index_path].get("without", ())
+    ]
+    check.insert("without", pairs)
+    present = [File(path, n) for n, path in enumerate(removed) if check.files.has(path)]
+    query_parquet(check, _REMOVED, present, _COLUMNS)
 
 
 def _differences(
@@ -78,10 +101,20 @@ def _differences(
 
 
 def live_index(commits: Iterable[Commit]) -> tuple[dict[str, dict[str, Any]], set[str]]:
-    """The live index files, as their commits describe them, and the paths of replaced ones."""
+    """The live index files, as their commits describe them, and the paths of replaced ones.
+
+    A live file has the paths of files with ids that do not count any more in `without`.
+    """
     live: dict[str, dict[str, Any]] = {}
     retired: set[str] = set()
     for commit in commits:
+        if commit.replaces and commit.replaces.is_whole:
+            retired.update(live)
+            retired.update(p for file in live.values() for p in file.get("without", ()))
+            live.clear()
+        for ids in commit.body.get("removed_ids", ()):
+            retired.add(ids["path"])  # unless a live file names it
+            live = {path: _leave_out(file, ids) for path, file in live.items()}
         for merge in commit.body.get("merges", ()):
             retired.update(merge["replaces"])
             for path in merge["replaces"]:
@@ -89,6 +122,12 @@ def live_index(commits: Iterable[Commit]) -> tuple[dict[str, dict[str, Any]], se
             live[merge["file"]["path"]] = merge["file"]
         live.update({file["path"]: file for file in commit.ids})
     return live, retired
+
+
+def _leave_out(file: dict[str, Any], ids: dict[str, Any]) -> dict[str, Any]:
+    if file["first"] > ids["last"] or ids["first"] > file["last"]:
+        return file
+    return {**file, "without": [*file.get("without", ()), ids["path"]]}
 
 
 def _compare_ids(check: Check, sums: dict[str, Sums]) -> None:
@@ -119,6 +158,8 @@ def _groups(commits: Iterable[Commit]) -> list[tuple[list[Commit], set[str]]]:
     owners: dict[str, list[Commit]] = {}
     by_seq: dict[int, tuple[list[Commit], set[str]]] = {}
     for commit in commits:
+        if commit.replaces and commit.replaces.is_whole:
+            owners.clear()
         for merge in commit.body.get("merges", ()):
             owners[merge["file"]["path"]] = [
                 one for path in merge["replaces"] for one in owners.pop(path, [])

@@ -21,6 +21,37 @@ _MAX_NAMES = 20
 """Maximum number of objects in one error."""
 
 
+Identity = tuple[str, str]
+"""Address and fingerprint of an archive file."""
+
+
+class Replacement(Struct, frozen=True):
+    """The rows that a commit replaces or drops: those of commits up to `base`."""
+
+    base: int
+    since: int = -(1 << 62)
+    until: int = 1 << 62
+    tables: tuple[str, ...] = ()
+    """Empty for all tables."""
+    left_out: tuple["_Input", ...] = ()
+    """Archive files that were gone when a replay read the others."""
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.tables and self.since == -(1 << 62) and self.until == 1 << 62
+
+    @property
+    def lost(self) -> set[Identity]:
+        return {(one.uri, one.fingerprint) for one in self.left_out}
+
+    def includes(self, table: str, received: int) -> bool:
+        return self.since <= received < self.until and (not self.tables or table in self.tables)
+
+    def covers(self, seq: int, table: str, received: int) -> bool:
+        """Whether it removes a row that a commit has landed."""
+        return seq <= self.base and self.includes(table, received)
+
+
 @dataclass(frozen=True)
 class Commit:
     """A commit, with defaults filled in."""
@@ -28,7 +59,8 @@ class Commit:
     seq: int
     run: str
     settings: dict[str, Any]
-    uris: list[str]
+    inputs: list[Identity]
+    """The archive files that it loads, or reads again, in order."""
     counts: dict[str, int]
     tables: dict[str, dict[str, int]]
     columns: dict[str, list[str]]
@@ -39,6 +71,13 @@ class Commit:
     """The files of the id index, each with its rows and its first and last moment."""
     body: dict[str, Any]
     """The commit's JSON."""
+    replaces: Replacement | None = None
+
+    @property
+    def is_whole_drop(self) -> bool:
+        """Whether it drops all that the source had, so that the archive can be loaded again."""
+        is_drop = self.body.get("kind") == "drop"
+        return is_drop and self.replaces is not None and self.replaces.is_whole
 
     @property
     def adopted(self) -> bool:
@@ -87,6 +126,7 @@ class _Table(Struct):
     adds: list[_DataFile] = []
     removes: list[_DataFile] = []
     adopted: bool = False
+    dropped: bool = False
 
 
 class _IdFile(Struct):
@@ -115,9 +155,11 @@ class _CommitForm(Struct):
     counts: dict[str, int]
     tables: list[_Table] = []
     ids: list[_IdFile] = []
+    removed_ids: list[_IdFile] = []
     merges: list[_Merge] = []
     deletes: list[str] = []
     quarantine: _Staged | None = None
+    replaces: Replacement | None = None
 
 
 def _parse_commit(path: str, content: bytes) -> Commit:
@@ -129,7 +171,7 @@ def _parse_commit(path: str, content: bytes) -> Commit:
         seq=int(PurePosixPath(path).stem),
         run=body["run_id"],
         settings=msgspec.to_builtins(form.settings) | body["settings"],
-        uris=sorted(one["uri"] for one in body["inputs"]),
+        inputs=sorted((one.uri, one.fingerprint) for one in form.inputs),
         counts=dict.fromkeys(COUNTS, 0) | body["counts"],
         tables={one["table"]["name"]: dict.fromkeys(COUNTS, 0) | one["counts"] for one in tables},
         columns={
@@ -140,6 +182,7 @@ def _parse_commit(path: str, content: bytes) -> Commit:
         files=added,
         ids=body.get("ids", []),
         body=body,
+        replaces=form.replaces,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from eventlake.verify.check import Check
 
 _TRUST = """
-    INSERT INTO event SELECT seq, tbl, id, received, 0, 0, 0
+    INSERT INTO event SELECT seq, tbl, id, received, 0, 0, -1
     FROM (SELECT f.seq, r.tbl, r.id, r.received FROM stored r JOIN file f ON f.number = r.file)
     ANTI JOIN event USING (seq, tbl, id, received) WHERE seq IN (SELECT unnest(?::INT[]))
 """
@@ -18,7 +18,10 @@ _SINGLE = """
         AND f.seq = event.seq;
     CREATE TABLE repeated AS SELECT id FROM event GROUP BY id HAVING count(*) > 1;
     INSERT INTO outcome
-        SELECT seq, tbl, id, received, doubt < 2 FROM event ANTI JOIN repeated USING (id);
+        SELECT seq, tbl, id, received, doubt < 2, doubt >= 0 AND EXISTS (
+            FROM replaced r WHERE event.seq <= r.base AND event.received >= r.since
+            AND event.received < r.until AND (r.tbl IS NULL OR r.tbl = event.tbl))
+        FROM event ANTI JOIN repeated USING (id);
 """
 _REPEATED = """
     SELECT seq, tbl, id, received, doubt FROM event SEMI JOIN repeated USING (id)
@@ -30,32 +33,51 @@ def replay(check: Check) -> None:
     """Fill the table `outcome` by deduplicating the events, commit by commit."""
     # Events of lost archive files are read from the tables: later events may repeat them.
     check.rows(_TRUST, check.unverifiable)
+    for one in (commit.replaces for commit in check.active if commit.replaces):
+        for table in one.tables or (None,):
+            values = (one.base, one.since, one.until, table)
+            check.rows("INSERT INTO replaced VALUES (?, ?, ?, ?)", *values)
     check.db.execute(_SINGLE)
     repeated = check.db.cursor().execute(_REPEATED)
     check.insert("outcome", _outcomes(check, iter(repeated.fetchone, None)))
 
 
-def _outcomes(check: Check, rows: Iterable[Any]) -> Iterator[tuple[int, str, str, int, bool]]:
-    windows = {commit.seq: commit.window for commit in check.commits}
+_NEVER_REMOVED = 1 << 62
+"""Instead of the commit of a row that was read from the tables, and so is still there."""
+Kept = tuple[int, int, str]
+"""When a row was received, its commit and its table."""
+
+
+def _outcomes(check: Check, rows: Iterable[Any]) -> Iterator[tuple[int, str, str, int, bool, bool]]:
+    windows = {commit.seq: commit.window for commit in check.active}
+    replacements = [(one.seq, one.replaces) for one in check.active if one.replaces]
     for identity, same in groupby(rows, key=lambda row: row[2]):
-        kept: list[int] = []
+        kept: list[Kept] = []
+        before = 0
         for seq, table, _, received, doubt in same:
+            for number, one in replacements:
+                if before < number <= seq:
+                    kept = [row for row in kept if not one.covers(row[1], row[2], row[0])]
+            before = seq
             if _is_duplicate(kept, received, windows[seq]):
-                check.recounts[seq]["unsure" if doubt else "duplicates"] += 1
+                check.recounts[seq]["unsure" if doubt > 0 else "duplicates"] += 1
                 continue
-            if doubt < 2:
-                insort(kept, received)
-            yield seq, table, identity, received, doubt < 2
+            landed_by = _NEVER_REMOVED if doubt < 0 else seq
+            removed = any(one.covers(landed_by, table, received) for _, one in replacements)
+            # Whether an event was suppressed or its row was removed later cannot be told apart.
+            if doubt < 2 or removed:
+                insort(kept, (received, landed_by, table))
+            yield seq, table, identity, received, doubt < 2, removed
 
 
-def _is_duplicate(kept: list[int], received: int, window: int) -> bool:
-    at = bisect(kept, received)
-    return any(abs(received - other) <= window for other in kept[max(0, at - 1) : at + 1])
+def _is_duplicate(kept: list[Kept], received: int, window: int) -> bool:
+    at = bisect(kept, received, key=lambda row: row[0])
+    return any(abs(received - row[0]) <= window for row in kept[max(0, at - 1) : at + 1])
 
 
 _DELETE_SUPPRESSED = """
     DELETE FROM outcome WHERE rowid IN (
-        SELECT rowid FROM outcome WHERE seq = ? AND NOT kept ORDER BY received, id LIMIT ?)
+        SELECT rowid FROM outcome WHERE seq = ? AND NOT kept ORDER BY removed, received, id LIMIT ?)
 """
 
 
@@ -65,7 +87,7 @@ def discount_suppressed(check: Check) -> None:
     Updates `outcome` and `check.recounts`.
     """
     missing = dict(check.rows("SELECT seq, count(*) FROM outcome WHERE NOT kept GROUP BY seq"))
-    for commit in check.commits:
+    for commit in check.active:
         counts, budget = check.recounts[commit.seq], commit.counts["suppressed"]
         # Suppressed users also have events in skipped tables, and duplicates.
         skipped = max(0, min(counts["skipped"] - commit.counts["skipped"], budget))

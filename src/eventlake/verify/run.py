@@ -53,7 +53,8 @@ def verify(
 
 
 def _verification(check: Check, source: str, tables: tuple[TableCheck, ...]) -> Verification:
-    total = sum(check.recounts.values(), Counter[str]())
+    loads = (check.recounts[one.seq] for one in check.active if not one.replaces)
+    total = sum(loads, Counter[str]())
     return Verification(
         source=source,
         files_read=check.files_read,

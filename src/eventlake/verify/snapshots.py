@@ -21,7 +21,7 @@ def check_snapshots(check: Check) -> None:
     """Report snapshots that differ from the commits up to their own."""
     folder = f"{check.prefixes.ledger}/{check.folder}/snapshots"
     numbered = {int(path[-17:-5]): path for path in check.files.files(folder) if _is_snapshot(path)}
-    state: State = {"inputs": set(), "tables": {}, "runs": {}, "files": {}}
+    state: State = {"inputs": set(), "tables": {}, "runs": {}, "files": {}, "pinned": {}}
     for number, commit in enumerate(check.commits, 1):
         _apply(state, commit)
         if path := numbered.get(commit.seq):
@@ -37,17 +37,24 @@ def _is_snapshot(path: str) -> bool:
 def _apply(state: State, commit: Commit) -> None:
     body = commit.body
     state["sequence"], state["settings"] = commit.seq, body["settings"]
+    if commit.replaces and commit.replaces.is_whole:
+        state["inputs"], state["tables"] = set(), {}
     for one in body["inputs"]:
         identities = [(one["uri"], one["fingerprint"]), *filter(None, [one.get("origin")])]
         state["inputs"].update(map(_digest, identities))
     for one in body.get("tables", ()):
         name = one["table"]["name"]
-        if one.get("adds") or one.get("adopted") or name in state["tables"]:
+        if one.get("dropped"):
+            state["tables"].pop(name, None)
+            state["pinned"].pop(name, None)
+        elif one.get("adds") or one.get("adopted") or name in state["tables"]:
             state["tables"][name] = one["table"]
         for file in one.get("removes", ()):
             state["files"].pop(file["path"], None)
         for file in one.get("adds", ()):
             state["files"][file["path"]] = (name, file["partition"], file["rows"], file["bytes"])
+    for table, types in body.get("pins", {}).items():
+        state["pinned"][table] = {**state["pinned"].get(table, {}), **types}
     state["runs"][commit.run] = commit.seq
     state["runs"] = dict(list(state["runs"].items())[-_RECENT_RUNS:])
 
@@ -67,6 +74,7 @@ def _compare(check: Check, path: str, state: State, commits: list[Commit]) -> st
             "inputs": {packed[at : at + 12] for at in range(0, len(packed), 12)},
             "tables": content.get("tables", {}),
             "runs": content.get("runs", {}),
+            "pinned": content.get("pinned", {}),
             "ids": {one["path"]: one for one in content.get("ids", ())},
             "files": _read_manifests(check, content.get("manifests", ())),
         }

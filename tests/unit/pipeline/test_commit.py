@@ -9,7 +9,16 @@ import pytest
 from eventlake.errors import Conflict
 from eventlake.kernels.dedupe import DAY_MICROS, Ids, hash_ids
 from eventlake.ledger import Ledger
-from eventlake.model.commit import Commit, Counts, DataFile, IdFile, IdMerge, Input, TableCommit
+from eventlake.model.commit import (
+    Commit,
+    CommitKind,
+    Counts,
+    DataFile,
+    IdFile,
+    IdMerge,
+    Input,
+    TableCommit,
+)
 from eventlake.model.layout import DEFAULT_LAYOUT
 from eventlake.model.naming import Call, Naming
 from eventlake.model.schema import Column, new_table
@@ -113,6 +122,38 @@ def test_two_runs_that_replace_the_same_file(ledger: Ledger) -> None:
     append_commit(ledger, 0, commit(ledger, "1", tables=(change,)))
     with pytest.raises(Conflict, match="replaced some of the same files"):
         append_commit(ledger, 0, commit(ledger, "2", tables=(change,)))
+
+
+def compaction(*merged: str, partition: str = "2026-11-01") -> TableCommit:
+    """A change that merges files of a partition into one."""
+    old = tuple(data_file(path, partition) for path in merged)
+    new = data_file(f"{partition}/merged.parquet", partition)
+    return done(A).model_copy(update={"removes": old, "adds": (new,)})
+
+
+def data_file(path: str, partition: str = "2026-11-01") -> DataFile:
+    return DataFile(path=path, rows=1, bytes=1, partition={"day": partition})
+
+
+def test_a_replay_removes_what_a_compaction_made_of_its_files(ledger: Ledger) -> None:
+    compacted = commit(
+        ledger, "1", tables=(compaction("a", "b"),), inputs=(), kind=CommitKind.COMPACT
+    )
+    append_commit(ledger, 0, compacted)
+    removes = tuple(data_file(path) for path in ("a", "b", "c"))
+    mine = done(A).model_copy(update={"removes": removes})
+    _, replay = append_commit(ledger, 0, commit(ledger, "2", tables=(mine,)))
+    assert replay.removed_paths == {"c", "2026-11-01/merged.parquet"}
+
+
+def test_a_compaction_of_files_that_a_replay_does_not_know(ledger: Ledger) -> None:
+    compacted = commit(
+        ledger, "1", tables=(compaction("a", "late"),), inputs=(), kind=CommitKind.COMPACT
+    )
+    append_commit(ledger, 0, compacted)
+    mine = done(A).model_copy(update={"removes": (data_file("a"),)})
+    with pytest.raises(Conflict, match="replaced some of the same files"):
+        append_commit(ledger, 0, commit(ledger, "2", tables=(mine,)))
 
 
 def removal(ledger: Ledger, run: str, removed: dict[str, int], landed: dict[str, int]) -> Commit:
