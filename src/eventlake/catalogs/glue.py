@@ -1,14 +1,19 @@
 """The AWS Glue Data Catalog: where Athena, EMR and Redshift Spectrum find the tables."""
 
-import random
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Any
 
-from eventlake.aws import Access, ClientError, aws_errors, error_code, xform_name
+from eventlake.aws import Access
+from eventlake.catalogs.glue_calls import (
+    EXISTS,
+    MISSING,
+    ChangedError,
+    GlueCalls,
+    resource_of,
+    retry_on_change,
+)
 from eventlake.catalogs.glue_projection import ENABLED, missing_parameters
 from eventlake.catalogs.glue_tables import (
     Shape,
@@ -29,29 +34,18 @@ from eventlake.catalogs.glue_tables import (
     table_input,
 )
 from eventlake.clock import SYSTEM_CLOCK, Clock
-from eventlake.errors import EventLakeError, InsufficientPermissions, MissingTable, Unavailable
+from eventlake.errors import EventLakeError, InsufficientPermissions, MissingTable
 from eventlake.model.catalog import CatalogTable
 from eventlake.parallel import run_per_table
 from eventlake.ports import NoProgress, Progress
 
-MAX_BATCH = 100
-"""Glue's maximum of partitions in one call."""
 MAX_DELETE_BATCH = 25
 """Glue's maximum of partitions in one delete call."""
-RETRIES = 8
-"""Retries of an update when others have changed the table."""
 
 MARK = "eventlake.tables"
 """The parameter of databases that have tables of a lake."""
 
-MISSING, EXISTS = "EntityNotFoundException", "AlreadyExistsException"
-CHANGED = "ConcurrentModificationException"
-
 Partitions = Sequence[Mapping[str, str]]
-
-
-class _Changed(Unavailable):
-    """The table was changed concurrently: read it again and retry."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +60,14 @@ class GlueCatalog:
     """Use Athena's partition projection; register partitions of the reports only."""
     clock: Clock = SYSTEM_CLOCK
 
+    @property
+    def _calls(self) -> GlueCalls:
+        return GlueCalls(self.access, self.catalog_id, self.clock)
+
     def databases(self) -> Sequence[str]:
-        return [one["Name"] for one in self._pages("GetDatabases", "DatabaseList", "catalog", {})]
+        return [
+            one["Name"] for one in self._calls.pages("GetDatabases", "DatabaseList", "catalog", {})
+        ]
 
     def tables(self, database: str = "") -> Sequence[CatalogTable]:
         """The tables of this lake in databases with our parameter or with a location in the lake.
@@ -117,7 +117,7 @@ class GlueCatalog:
         return path_below(self.root, current) == table.location and same_keys
 
     def retype(self, table: CatalogTable) -> None:
-        _retry_on_change(self.clock, partial(self._retype, table))
+        retry_on_change(self.clock, partial(self._retype, table))
 
     def _retype(self, table: CatalogTable) -> None:
         current = self._get(table.database, table.name)
@@ -125,15 +125,15 @@ class GlueCatalog:
             return
         check_same(self.root, table, current)
         columns = list(map(glue_column, table.columns))
-        writable = self._writable_fields("Partition")
+        writable = self._calls.writable_fields("Partition")
         # Partitions first: until the table has the types, a run that recovers repeats this.
         entries = (
             {"PartitionValueList": one["Values"], "PartitionInput": changed}
             for one in self._partitions(table)
             if (changed := set_types(one, columns, writable))
         )
-        self._call_in_batches("BatchUpdatePartition", "Entries", table, entries)
-        if update := set_types(current, columns, self._writable_fields("Table")):
+        self._calls.call_in_batches("BatchUpdatePartition", "Entries", table, entries)
+        if update := set_types(current, columns, self._calls.writable_fields("Table")):
             self._update_table(table, current, update)
 
     def remove_partitions(self, table: CatalogTable) -> None:
@@ -146,7 +146,7 @@ class GlueCatalog:
     def _delete_partitions(self, table: CatalogTable, values: Sequence[Shape]) -> None:
         for start in range(0, len(values), MAX_DELETE_BATCH):
             batch = values[start : start + MAX_DELETE_BATCH]
-            self._call_in_batches("BatchDeletePartition", "PartitionsToDelete", table, batch)
+            self._calls.call_in_batches("BatchDeletePartition", "PartitionsToDelete", table, batch)
 
     def _update_table(self, table: CatalogTable, current: Shape, update: Shape) -> None:
         arguments = {
@@ -156,7 +156,7 @@ class GlueCatalog:
             # Glue keeps old versions up to a limit, which hourly syncs would reach.
             "SkipArchive": True,
         }
-        self._call("UpdateTable", _resource(table), arguments)
+        self._calls.call("UpdateTable", resource_of(table), arguments)
 
     def drop(self, table: CatalogTable) -> None:
         current = self._get(table.database, table.name)
@@ -166,53 +166,53 @@ class GlueCatalog:
 
     def _delete(self, table: CatalogTable) -> None:
         arguments = {"DatabaseName": table.database, "Name": table.name}
-        self._call("DeleteTable", _resource(table), arguments, accept=MISSING)
+        self._calls.call("DeleteTable", resource_of(table), arguments, accept=MISSING)
 
     # Databases
 
     def _ensure_database(self, name: str) -> None:
         resource = f"database/{name}"
-        result = self._call("GetDatabase", resource, {"Name": name}, accept=MISSING)
+        result = self._calls.call("GetDatabase", resource, {"Name": name}, accept=MISSING)
         if result is None:
             arguments = {"DatabaseInput": {"Name": name, "Parameters": {MARK: "true"}}}
-            self._call("CreateDatabase", resource, arguments, accept=EXISTS)
+            self._calls.call("CreateDatabase", resource, arguments, accept=EXISTS)
         elif MARK not in result["Database"].get("Parameters", {}):
             self._mark(result["Database"])
 
     def _mark(self, current: Shape) -> None:
         """Add our parameter to an existing database; give up silently if that is not possible."""
-        writable = self._writable_fields("Database")
+        writable = self._calls.writable_fields("Database")
         kept = {name: value for name, value in current.items() if name in writable}
         marked = {**kept, "Parameters": {**current.get("Parameters", {}), MARK: "true"}}
         arguments = {"Name": current["Name"], "DatabaseInput": marked}
         try:
-            self._call("UpdateDatabase", f"database/{current['Name']}", arguments)
-        except (InsufficientPermissions, _Changed):
+            self._calls.call("UpdateDatabase", f"database/{current['Name']}", arguments)
+        except (InsufficientPermissions, ChangedError):
             return
 
     def _databases(self) -> list[str]:
         return [
             database["Name"]
-            for database in self._pages("GetDatabases", "DatabaseList", "catalog", {})
+            for database in self._calls.pages("GetDatabases", "DatabaseList", "catalog", {})
             if MARK in database.get("Parameters", {})
             or f"{database.get('LocationUri', '')}/".startswith(f"{self.root}/")
         ]
 
     def _tables_of(self, database: str) -> list[Shape]:
         arguments = {"DatabaseName": database}
-        tables = self._pages("GetTables", "TableList", f"database/{database}", arguments)
+        tables = self._calls.pages("GetTables", "TableList", f"database/{database}", arguments)
         return [table for table in tables if path_below(self.root, table) is not None]
 
     # Tables
 
     def _ensure_table(self, table: CatalogTable) -> None:
         change = self._read_and_update if table.is_partial else self._create_or_update
-        current = _retry_on_change(self.clock, partial(change, table))
+        current = retry_on_change(self.clock, partial(change, table))
         self._add_partitions(table, current)
 
     def _get(self, database: str, name: str) -> Shape | None:
         arguments = {"DatabaseName": database, "Name": name}
-        result = self._call("GetTable", f"table/{database}/{name}", arguments, accept=MISSING)
+        result = self._calls.call("GetTable", f"table/{database}/{name}", arguments, accept=MISSING)
         return result and dict(result["Table"])
 
     def _read(self, current: Shape) -> CatalogTable:
@@ -233,7 +233,10 @@ class GlueCatalog:
         made = table_input(self.root, table)
         made["Parameters"] |= self._projection(table, {}, table.partitions)
         arguments = {"DatabaseName": table.database, "TableInput": made}
-        is_new = self._call("CreateTable", _resource(table), arguments, accept=EXISTS) is not None
+        is_new = (
+            self._calls.call("CreateTable", resource_of(table), arguments, accept=EXISTS)
+            is not None
+        )
         return made if is_new else None
 
     def _create_or_update(self, table: CatalogTable) -> Shape:
@@ -244,7 +247,7 @@ class GlueCatalog:
         try:
             return self._read_and_update(table)
         except MissingTable as problem:  # dropped since: try to create it again
-            raise _Changed(f"{_resource(table)} in Glue keeps being dropped") from problem
+            raise ChangedError(f"{resource_of(table)} in Glue keeps being dropped") from problem
 
     def _read_and_update(self, table: CatalogTable) -> Shape:
         """Add missing columns and parameters, and return the table as Glue has it.
@@ -263,7 +266,7 @@ class GlueCatalog:
         missing = missing_columns(columns_of(current), list(map(glue_column, table.columns)))
         if not missing and not added:
             return current
-        update = add_columns(current, missing, self._writable_fields("Table"))
+        update = add_columns(current, missing, self._calls.writable_fields("Table"))
         update["Parameters"] = {**parameters, **added}
         if missing:
             # Partitions first: if this process dies in between, the table still lacks the
@@ -293,7 +296,7 @@ class GlueCatalog:
 
     def _partitions(self, table: CatalogTable, **arguments: Any) -> Iterator[Shape]:
         arguments |= {"DatabaseName": table.database, "TableName": table.name}
-        return self._pages("GetPartitions", "Partitions", _resource(table), arguments)
+        return self._calls.pages("GetPartitions", "Partitions", resource_of(table), arguments)
 
     def _add_partitions(self, table: CatalogTable, current: Shape) -> None:
         if self._projects(table):
@@ -301,7 +304,7 @@ class GlueCatalog:
         keys = table.partition_columns
         each = {tuple(one[name] for name in keys): one for one in table.partitions}
         inputs = [partition_input(self.root, table, current, dict(one)) for one in each.values()]
-        self._call_in_batches("BatchCreatePartition", "PartitionInputList", table, inputs)
+        self._calls.call_in_batches("BatchCreatePartition", "PartitionInputList", table, inputs)
         if table.format == "json" and inputs:  # lakes of an account share the table of reports
             chosen = partition_range(table, inputs)
             current_ones = self._partitions(table, Expression=chosen, ExcludeColumnSchema=True)
@@ -313,7 +316,7 @@ class GlueCatalog:
             tuple(one.values()): partition_location(self.root, table, one)
             for one in table.partitions
         }
-        writable, moved, extra = self._writable_fields("Partition"), [], []
+        writable, moved, extra = self._calls.writable_fields("Partition"), [], []
         for one in self._partitions(table):
             place = wanted.get(tuple(one["Values"]))
             if place is None:
@@ -327,12 +330,12 @@ class GlueCatalog:
                         "PartitionInput": {**kept, "StorageDescriptor": storage},
                     }
                 )
-        self._call_in_batches("BatchUpdatePartition", "Entries", table, moved)
+        self._calls.call_in_batches("BatchUpdatePartition", "Entries", table, moved)
         self._delete_partitions(table, extra)
 
     def _add_columns_to_partitions(self, table: CatalogTable, columns: Sequence[Shape]) -> None:
         """Add a table's columns to those of its partitions that lack any."""
-        writable = self._writable_fields("Partition")
+        writable = self._calls.writable_fields("Partition")
         entries = (
             {
                 "PartitionValueList": one["Values"],
@@ -341,89 +344,4 @@ class GlueCatalog:
             for one in self._partitions(table)
             if (missing := missing_columns(columns_of(one), columns))
         )
-        self._call_in_batches("BatchUpdatePartition", "Entries", table, entries)
-
-    def _call_in_batches(
-        self,
-        action: str,
-        field: str,
-        table: CatalogTable,
-        items: Collection[Shape] | Iterator[Shape],
-    ) -> None:
-        remaining = iter(items)
-        while batch := list(islice(remaining, MAX_BATCH)):
-            arguments = {"DatabaseName": table.database, "TableName": table.name, field: batch}
-            response = _retry_on_change(
-                self.clock, partial(self._call, action, _resource(table), arguments)
-            )
-            with self._errors(action, _resource(table)):
-                _raise_first_error(action, response.get("Errors", ()))
-
-    # Calls
-
-    def _call(
-        self, action: str, resource: str, arguments: Mapping[str, Any], accept: str = ""
-    ) -> Any:
-        """Call Glue and return its response; None if it fails with the error code `accept`."""
-        call = getattr(self.access.client("glue"), xform_name(action))
-        with self._errors(action, resource):
-            try:
-                return call(**self._catalog, **arguments)
-            except ClientError as problem:
-                if error_code(problem) == CHANGED:
-                    raise _Changed(f"{resource} in Glue keeps changing: {problem}") from problem
-                if error_code(problem) != accept:
-                    raise
-                return None
-
-    def _pages(
-        self, action: str, field: str, resource: str, arguments: Mapping[str, Any]
-    ) -> Iterator[Shape]:
-        """Yield the items of all pages; none if the resource does not exist."""
-        pages = self.access.client("glue").get_paginator(xform_name(action))
-        with self._errors(action, resource):
-            try:
-                for page in pages.paginate(**self._catalog, **arguments):
-                    yield from page.get(field, ())
-            except ClientError as problem:
-                if error_code(problem) != MISSING:
-                    raise
-
-    def _errors(self, action: str, resource: str) -> AbstractContextManager[None]:
-        partition = self.access.client("glue").meta.partition
-        arn = f"arn:{partition}:glue:{self.access.region}:{self.catalog_id or '*'}:{resource}"
-        parents = {"table": ", its database and the catalog", "database": " and the catalog"}
-        permission = f"glue:{action} on {arn}{parents.get(resource.partition('/')[0], '')}"
-        return aws_errors(f"call Glue's {action} for {resource}", permission)
-
-    @property
-    def _catalog(self) -> dict[str, str]:
-        return {"CatalogId": self.catalog_id} if self.catalog_id else {}
-
-    def _writable_fields(self, shape: str) -> Collection[str]:
-        """The fields of a Glue structure that its update accepts; the others are read-only."""
-        model = self.access.client("glue").meta.service_model
-        return frozenset(model.shape_for(f"{shape}Input").members)
-
-
-def _resource(table: CatalogTable) -> str:
-    return f"table/{table.database}/{table.name}"
-
-
-def _retry_on_change(clock: Clock, work: Callable[[], Any]) -> Any:
-    """Call `work`, and again with increasing pauses while it raises `_Changed`."""
-    for number in range(RETRIES):
-        try:
-            return work()
-        except _Changed:
-            clock.sleep(random.uniform(0, 0.05 * 2**number))  # noqa: S311 - not a secret
-    return work()
-
-
-def _raise_first_error(action: str, errors: Sequence[Shape]) -> None:
-    """Raise the first error of a batch that is not about an existing or a missing partition."""
-    for error in errors:
-        detail = error.get("ErrorDetail", {})
-        if detail.get("ErrorCode") not in (EXISTS, MISSING):
-            cause = {"Code": detail.get("ErrorCode", ""), "Message": detail.get("ErrorMessage", "")}
-            raise ClientError({"Error": cause}, action)
+        self._calls.call_in_batches("BatchUpdatePartition", "Entries", table, entries)
