@@ -51,7 +51,7 @@ class RunResults:
 
     @cached_property
     def rescued(self) -> Counter[str]:
-        """The number of rescued values by table."""
+        """The number of rescued values by table; 0 for a table without any."""
         total: Counter[str] = Counter()
         for result in self.write:
             total.update(result.rescued)
@@ -59,16 +59,20 @@ class RunResults:
 
     @property
     def quarantined(self) -> int:
+        """The number of invalid lines that all reading tasks wrote to the quarantine."""
         return sum(result.quarantined for result in self.read)
 
     @property
     def quarantine(self) -> str:
-        """The quarantine file in the stage; empty if there is none."""
+        """The path of the merged quarantine file in the stage; "" if there is none."""
         return next((result.quarantine for result in self.write if result.quarantine), "")
 
 
 def build_commit(layout: Layout, plan: Plan, results: RunResults, dead: tuple[str, ...]) -> Commit:
-    """Build the commit of what is in the stage; it abandons the `dead` runs."""
+    """Build the commit of what is in the stage; it abandons the `dead` runs. Writes nothing.
+
+    Raises `Internal` if the rows that were written are not those that were to land.
+    """
     quarantine = layout.quarantine_path(plan.settings.folder, plan.run_id)
     tables = tuple(_table_commits(layout, plan, results))
     rejected = Counts(received=results.quarantined, quarantined=results.quarantined)
@@ -79,7 +83,7 @@ def build_commit(layout: Layout, plan: Plan, results: RunResults, dead: tuple[st
         inputs=plan.inputs if plan.replaces else _inputs_with_spans(plan, results.read),
         counts=sum((table.counts for table in tables), rejected),
         tables=tables,
-        ids=_id_files(layout, plan, results),
+        ids=_new_id_files(layout, plan, results),
         removed_ids=results.removed_ids,
         merges=results.merges,
         deletes=plan.deletes,
@@ -94,7 +98,10 @@ def build_commit(layout: Layout, plan: Plan, results: RunResults, dead: tuple[st
 
 
 def _inputs_with_spans(plan: Plan, results: list[ReadResult]) -> tuple[Input, ...]:
-    """The inputs with the first and last time of receipt of their events."""
+    """Return the plan's inputs with the first and last time of receipt of their events.
+
+    An input without events stays as it is.
+    """
     spans = {file: (first, last) for result in results for file, first, last in result.spans}
     return tuple(
         one.model_copy(update=dict(zip(("first", "last"), spans[file], strict=True)))
@@ -104,7 +111,8 @@ def _inputs_with_spans(plan: Plan, results: list[ReadResult]) -> tuple[Input, ..
     )
 
 
-def _id_files(layout: Layout, plan: Plan, results: RunResults) -> tuple[IdFile, ...]:
+def _new_id_files(layout: Layout, plan: Plan, results: RunResults) -> tuple[IdFile, ...]:
+    """Return the index files of landed ids, staged and final path; empty buckets get no number."""
     return tuple(
         IdFile(
             path=layout.ids_path(plan.settings.folder, plan.run_id, number),
@@ -120,7 +128,7 @@ def _id_files(layout: Layout, plan: Plan, results: RunResults) -> tuple[IdFile, 
 def _data_files(
     layout: Layout, plan: Plan, results: RunResults
 ) -> defaultdict[str, list[DataFile]]:
-    """The data files of each table, with their final paths."""
+    """Return the data files by table, with staged and final path, numbered through all tables."""
     by = plan.settings.date_partition
     tables: defaultdict[str, list[DataFile]] = defaultdict(list)
     for number, file in enumerate(results.files):
@@ -140,6 +148,10 @@ def _data_files(
 
 
 def _table_commits(layout: Layout, plan: Plan, results: RunResults) -> list[TableCommit]:
+    """Build the commits of all tables with chunks, excluded events, removed files or new types.
+
+    Sorted by name. Raises `Internal` as `_table_commit` does.
+    """
     files = _data_files(layout, plan, results)
     chunks, excluded = results.chunks, _count_excluded(results.read)
     names = chunks.keys() | excluded.keys() | plan.removes.keys() | plan.retyped.keys()
@@ -157,6 +169,7 @@ def _table_commit(
     excluded: tuple[Call, int, int] | None,
     files: list[DataFile],
 ) -> TableCommit:
+    """Build one table's commit; raises `Internal` unless `files` have as many rows as land."""
     existing = plan.tables.get(table)
     call, suppressed, skipped = excluded or (_call_of(existing, chunks), 0, 0)
     rows, landed = sum(chunk.rows for chunk in chunks), sum(chunk.landed_rows for chunk in chunks)
@@ -190,11 +203,12 @@ def _table_commit(
 
 
 def _call_of(existing: TableSchema | None, chunks: list[ChunkMeta]) -> Call:
+    """The call of a table: that of its schema, or of its first chunk if it is new."""
     return existing.call if existing else chunks[0].call
 
 
 def _count_excluded(results: list[ReadResult]) -> dict[str, tuple[Call, int, int]]:
-    """The call of each table, and the numbers of its suppressed and skipped events."""
+    """Return by table its call and how many of its events were suppressed and skipped."""
     tables: dict[str, tuple[Call, int, int]] = {}
     for result in results:
         for table, call, suppressed, skipped in result.excluded:

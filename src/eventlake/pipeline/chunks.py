@@ -84,7 +84,10 @@ class ChunkWriter:
         self._observations = ObservationBuffer(self.job.store, self.job.stage, self._label)
 
     def add(self, tables: Iterable[tuple[str, Call, list[Event]]]) -> None:
-        """Write chunks of tables' events, up to `WRITE_BYTES` of them into one object."""
+        """Parse tables' events and write them as chunks, about `WRITE_BYTES` into one object.
+
+        Adds the chunks and their message ids to `result`, and too deep events to `rejected`.
+        """
         pending: list[_PendingChunk] = []
         for table, call, events in tables:
             for chunk in self._build(table, call, events):
@@ -96,7 +99,10 @@ class ChunkWriter:
             self._write(pending)
 
     def write_quarantine(self, above: int) -> None:
-        """Write the rejected lines into the stage if they are more than `above` bytes."""
+        """Move `rejected` into the stage if it has over `above` bytes or `MAX_REJECTED` lines.
+
+        With 0, all lines. A replay drops the lines: the run that loaded them has quarantined them.
+        """
         if self.job.replaces:  # the run that loaded them has quarantined them
             self.rejected.clear()
             return
@@ -116,7 +122,7 @@ class ChunkWriter:
         self.rejected.clear()
 
     def finish(self) -> ReadResult:
-        """Write the remaining rejected lines and return the task's result."""
+        """Write the remaining rejected lines, add the observations to the result and return it."""
         self.write_quarantine(0)
         self.result.observations = self._observations.finish()
         self.result.more_observations = self._observations.parts
@@ -124,10 +130,14 @@ class ChunkWriter:
 
     @property
     def _label(self) -> str:
+        """The task's number with leading zeros, which its objects' names begin with."""
         return f"{self.number:06d}"
 
     def _write(self, pending: list["_PendingChunk"]) -> None:
-        """Write chunks into one object, and their message ids by bucket into another."""
+        """Write chunks into one object, and their message ids by bucket into another.
+
+        Adds both to `result`.
+        """
         first_chunk = len(self.result.chunks)
         rows = sum(len(one.received) for one in pending)
         path = new_path_with_rows(f"{self.job.stage}/read", self._label, rows, ".chunks")
@@ -145,7 +155,11 @@ class ChunkWriter:
         self.result.ids += write_id_rows(self.job.store, path, ids, self.job.buckets, first_chunk)
 
     def _build(self, table: str, call: Call, events: list[Event]) -> Iterator["_PendingChunk"]:
-        """Parse a table's events; too deep ones are rejected, too wide batches are split."""
+        """Yield chunks of a table's events, of at most `MAX_ROWS` rows; adds their observations.
+
+        Events that nest too deep go to `rejected`. A batch that the parser finds too large is
+        split.
+        """
         reader = self._reader_of(table, call)
         parts = deque(_split_events(events, -(-len(events) // MAX_ROWS)))
         while parts:
@@ -169,7 +183,7 @@ class ChunkWriter:
             yield from self._split_by_partition(pending)
 
     def _split_by_partition(self, pending: "_PendingChunk") -> Iterator["_PendingChunk"]:
-        """Split a chunk of more than `split_bytes` into one chunk per date partition."""
+        """Yield the chunk, or one per date partition if it has over `split_bytes` in memory."""
         spans = pending.received // self.job.settings.date_partition.span
         partitions = np.unique(spans)
         if len(partitions) == 1 or pending.memory <= self.job.tunables.split_bytes:
@@ -179,6 +193,10 @@ class ChunkWriter:
             yield pending.take(np.flatnonzero(spans == partition))
 
     def _reader_of(self, table: str, call: Call) -> TableReader:
+        """Return the table's reader; the first call makes it, for the types of an existing table.
+
+        It may add as many columns as `max_columns` leaves, which can be less than none.
+        """
         if table not in self._readers:
             settings = self.job.settings
             existing = self.job.table_types.get(table)
@@ -205,6 +223,7 @@ class _PendingChunk:
     places: np.ndarray
 
     def meta(self, name: str, offset: int, size: int) -> ChunkMeta:
+        """Describe the chunk as written to object `name`, at `offset`, in `size` bytes."""
         return ChunkMeta(
             table=self.table,
             call=self.call,
@@ -219,10 +238,14 @@ class _PendingChunk:
 
     @cached_property
     def memory(self) -> int:
+        """The bytes of the batch, uncompressed."""
         return int(pa.ipc.get_record_batch_size(self.batch))  # `nbytes` takes ten times as long
 
     def id_rows(self, number: int) -> np.ndarray:
-        """The message ids as `ID_ROW`; `number` is that of the chunk in its object."""
+        """Return the message ids as `ID_ROW`, one for each row.
+
+        `number` is that of the chunk among those that are written with it.
+        """
         ids = np.empty(len(self.received), ID_ROW)
         ids["high"], ids["low"] = hash_ids(self.ids)
         ids["received"], ids["place"] = self.received, self.places
@@ -230,6 +253,7 @@ class _PendingChunk:
         return ids
 
     def take(self, rows: np.ndarray) -> "_PendingChunk":
+        """Return a new chunk of the rows with these numbers, in this order."""
         batch = self.batch.take(pa.array(rows))
         ids = [self.ids[row] for row in rows.tolist()]
         received, places = self.received[rows], self.places[rows]
@@ -237,7 +261,7 @@ class _PendingChunk:
 
 
 def _split_events(events: list[Event], count: int) -> list[list[Event]]:
-    """Split events, in order, into at most `count` parts of equal length."""
+    """Split events, in order, into at most `count` parts of about equal length; none is empty."""
     if count <= 1:
         return [events] if events else []
     size = -(-len(events) // count)

@@ -20,8 +20,9 @@ from eventlake.stores import Store
 def append_commit(ledger: Ledger, base: int, commit: Commit) -> tuple[int, Commit]:
     """Append a commit after `base`, rebased on commits that other runs have made since.
 
-    Returns its sequence and the rebased commit. Raises `Conflict` if both cannot stand, and
-    `InvalidSettings` if another source owns its folder or catalog names.
+    First claims its folder and catalog names for good. Returns its sequence and the rebased commit.
+    Raises `Conflict` if both cannot stand, and `InvalidSettings` if another source owns one of the
+    names.
     """
     claim(ledger.store, ledger.layout, commit.settings)
     while not ledger.append(base + 1, commit):
@@ -36,7 +37,10 @@ def append_commit(ledger: Ledger, base: int, commit: Commit) -> tuple[int, Commi
 
 
 def check_conflict(store: Store, mine: Commit, other: Commit) -> None:
-    """Raise `Conflict` if `mine` cannot follow `other`."""
+    """Raise `Conflict` if `mine` cannot follow `other`, which is in the ledger.
+
+    Reads the id files of both. Conflicting schemas are left to `rebase`.
+    """
     if mine.run_id in other.abandons:
         raise _conflict_error(other, "treated this run as dead and abandoned it")
     if mine.is_whole or other.is_whole:
@@ -55,7 +59,7 @@ def check_conflict(store: Store, mine: Commit, other: Commit) -> None:
 
 
 def _share_inputs(mine: Commit, other: Commit) -> bool:
-    """Whether both load an input; a replay may read what an earlier commit has loaded."""
+    """Whether both load the same input; False for replays, which read again what was loaded."""
     if mine.replaces or other.replaces:
         return False
     loaded = {identity for one in other.inputs for identity in one.identities}
@@ -65,7 +69,9 @@ def _share_inputs(mine: Commit, other: Commit) -> bool:
 def take_over_compaction(mine: Commit, other: Commit) -> Commit:
     """Return `mine`, removing the merged files of a compaction instead of those that it merged.
 
-    Only in partitions where the compaction merged nothing but files that `mine` removes.
+    Only in partitions where the compaction merged nothing but files that `mine` removes: in others
+    `mine` stays as it is, and so `check_conflict` raises. Returns `mine` if `other` is no
+    compaction.
     """
     if other.kind is not CommitKind.COMPACT:
         return mine
@@ -83,6 +89,7 @@ def take_over_compaction(mine: Commit, other: Commit) -> Commit:
 
 
 def _take_over(mine: TableCommit, compacted: TableCommit) -> TableCommit:
+    """Do `take_over_compaction` for one table, of which both commits remove files."""
     paths = {file.path for file in mine.removes}
     merged = {partition_path(file.partition) for file in compacted.removes}
     merged -= {partition_path(f.partition) for f in compacted.removes if f.path not in paths}
@@ -98,7 +105,11 @@ def _take_over(mine: TableCommit, compacted: TableCommit) -> TableCommit:
 
 
 def _may_miss(store: Store, loader: Commit, remover: Commit) -> bool:
-    """Whether `loader` may have taken an event for a duplicate of one that `remover` removed."""
+    """Whether `loader` may have dropped an event as a duplicate of one that `remover` removed.
+
+    True if `loader` has duplicates, and `remover` removed an id that it did not land again with the
+    same time of receipt.
+    """
     if not loader.counts.duplicates:
         return False
     landed = [_read_published_or_staged(store, file) for file in remover.ids]
@@ -111,6 +122,7 @@ def _may_miss(store: Store, loader: Commit, remover: Commit) -> bool:
 
 
 def _conflict_error(other: Commit, reason: str) -> Conflict:
+    """Return, not raise, the error for a run that `other` came before; `reason` is what it did."""
     return Conflict(
         f"another run of {other.settings.source} ({other.run_id}) committed first and {reason}; "
         "this run landed nothing: run it again"
@@ -118,6 +130,7 @@ def _conflict_error(other: Commit, reason: str) -> Conflict:
 
 
 def _share_ids(store: Store, mine: Commit, other: Commit) -> bool:
+    """Whether both landed an event with the same message id, however far apart in time."""
     committed = [_read_published_or_staged(store, file) for file in other.ids]
     for file in mine.ids:
         own = _read_published_or_staged(store, file)
@@ -131,7 +144,10 @@ UNBOUNDED = 1 << 60
 
 
 def _read_published_or_staged(store: Store, file: IdFile) -> Ids:
-    """Read an index file that its run may be publishing at this moment."""
+    """Read an index file that its run may be publishing at this moment.
+
+    Raises the store's `InvalidSettings` if it has neither path.
+    """
     for path in (file.path, file.staged):
         with suppress(InvalidSettings):  # not yet published, or no longer staged
             return read_ids(store, path)
@@ -141,7 +157,9 @@ def _read_published_or_staged(store: Store, file: IdFile) -> Ids:
 def rebase(mine: Commit, other: Commit) -> Commit:
     """Return `mine` as it follows `other`: with its schemas, without what it made obsolete.
 
-    Raises `Conflict` if a column has another type or the table no room for the new columns.
+    Obsolete are merges of ids, deletes and abandoned runs. Raises `Conflict` if `other` changed the
+    type of a column or removed it, if one of both drops a table that the other changes, or if a
+    table has no room left for the new columns.
     """
     theirs = {
         one.table.name: one
@@ -170,7 +188,7 @@ def rebase(mine: Commit, other: Commit) -> Commit:
 
 
 def _drop_superseded(merges: tuple[IdMerge, ...], other: Commit) -> tuple[IdMerge, ...]:
-    """Drop the merges of files that the other run has merged or removed ids from."""
+    """Return the merges of files that `other` has not merged; none if it removed any ids."""
     if other.removed_ids:
         return ()
     merged = {path for merge in other.merges for path in merge.replaces}
@@ -178,6 +196,10 @@ def _drop_superseded(merges: tuple[IdMerge, ...], other: Commit) -> tuple[IdMerg
 
 
 def _rebase_table(mine: TableCommit, theirs: TableCommit, other: Commit) -> TableCommit:
+    """Return a table's commit on top of the other run's schema, less the columns that it has added.
+
+    Raises `Conflict` if one of both drops the table, or if a column is gone or has another type.
+    """
     if theirs.dropped or mine.dropped:
         raise _conflict_error(other, f"one of the two drops {mine.table.name}")
     types, added_names = theirs.table.types, {column.name for column in mine.new_columns}

@@ -34,7 +34,8 @@ class DedupeJob:
 def dedupe_task(job: DedupeJob, bucket: int) -> bytes:
     """Find the duplicates of one bucket and write its other ids into the stage.
 
-    The result is a `DedupeResult` as JSON.
+    An event is a duplicate if one with its id, of this run or the index, is kept within `job.days`
+    of it; of a run's own, the first received is kept. The result is a `DedupeResult` as JSON.
     """
     parts = [(task, part) for task, part in job.parts if part.bucket == bucket]
     if not parts:
@@ -51,7 +52,7 @@ def dedupe_task(job: DedupeJob, bucket: int) -> bytes:
 
 
 def _read_index(job: DedupeJob, bucket: int, run: Ids, window: int) -> Iterator[Ids]:
-    """The bucket's ids in the index files that are within the window of the run's events."""
+    """Yield the bucket's ids of each index file with times within `window` of the run's events."""
     first, last = int(run.received.min()) - window, int(run.received.max()) + window
     for file in job.index:
         if file.last >= first and file.first <= last:
@@ -60,7 +61,10 @@ def _read_index(job: DedupeJob, bucket: int, run: Ids, window: int) -> Iterator[
 
 
 def _group_duplicates(tasks: np.ndarray, rows: np.ndarray) -> Iterator[tuple[int, int, bytes]]:
-    """Group duplicates as in `DedupeResult.duplicate_rows`; `tasks` has each row's task."""
+    """Yield the duplicates as in `DedupeResult.duplicate_rows`: by task and chunk, sorted.
+
+    `rows` are `ID_ROW`, and `tasks` has the number of the reading task of each.
+    """
     if not len(tasks):
         return
     order = np.lexsort((rows["row"], rows["chunk"], tasks))

@@ -10,7 +10,11 @@ from eventlake.model.schema import SchemaChange, TableSchema, budget_used, colum
 def evolve(
     schema: TableSchema, observations: Iterable[ColumnObservation], max_columns: int
 ) -> SchemaChange:
-    """Add the observed columns that are new, as many as `max_columns` allows, sorted by name."""
+    """Return the change that adds the observed columns that the table lacks, sorted by name.
+
+    If `max_columns` has no room for all, those of the best rank are added, of equal ones the first
+    by name. Types of existing columns stay.
+    """
     by_column: dict[str, ColumnObservation] = {}
     merge_observations(observations, by_column)
     existing = schema.types
@@ -26,9 +30,10 @@ def refine(
     observations: Iterable[ColumnObservation],
     more: Iterable[ColumnObservation],
 ) -> SchemaChange:
-    """Join the types of the added columns with further observations; the columns stay the same.
+    """Return `change` with the types of its added columns joined with those of `more`.
 
-    `schema` is the table before the change, `observations` are those that the change was made from.
+    No column is added or left out. `schema` is the table before the change, and `observations` are
+    those that the change was made from.
     """
     added = {one.name for one in change.added}
     relevant = (one for one in chain(observations, more) if one.column in added)

@@ -39,9 +39,10 @@ class FinishResult:
 
 
 def finish_commit(lake: Lake, sequence: int, commit: Commit, progress: Progress) -> FinishResult:
-    """Publish, register and report a commit; a failure leaves its table to the next run.
+    """Publish, register and report a commit. Its stage stays.
 
-    What the catalog refuses is recorded beside the ledger and needs no stage.
+    Errors of a table are in the result's problems and leave the table to the next run. What the
+    catalog refuses is recorded beside the ledger and needs no stage.
     """
     problems = Problems()
     publish(lake, sequence, commit, problems, progress)
@@ -58,7 +59,7 @@ REPORT_KEY = {REPORTS: report.TABLE}
 
 
 def _record_refusals(lake: Lake, commit: Commit, refused: Mapping[str, EventLakeError]) -> bool:
-    """Record the refused tables; return False if that is not possible."""
+    """Record the tables that the catalog refused; return False if the store cannot."""
     try:
         add_refusals(lake.ledger(commit.settings.folder), commit.run_id, refused)
     except EventLakeError:
@@ -69,7 +70,7 @@ def _record_refusals(lake: Lake, commit: Commit, refused: Mapping[str, EventLake
 def _take_notes(refused: dict[str, EventLakeError]) -> tuple[str, ...]:
     """Remove the error of a table of reports that belongs to others, and return it as a note.
 
-    The lake itself is complete without it.
+    Changes `refused`; returns () without such an error. The lake itself is complete without it.
     """
     if not isinstance(refused.get(REPORTS), InvalidSettings):
         return ()
@@ -77,7 +78,11 @@ def _take_notes(refused: dict[str, EventLakeError]) -> tuple[str, ...]:
 
 
 def finish_registration(lake: Lake, ledger: Ledger, progress: Progress) -> None:
-    """Register what the catalog refused earlier; correct the reports of runs that are complete."""
+    """Register what the catalog refused earlier, and forget the refusals that have ended.
+
+    Writes the reports of runs without further refusals again, as finished. What is refused again
+    stays recorded.
+    """
     refusals = read_refusals(ledger)
     registered = register_refused(lake, ledger, refusals, progress) if refusals else {}
     if not registered:
@@ -94,7 +99,11 @@ def finish_registration(lake: Lake, ledger: Ledger, progress: Progress) -> None:
 def publish(
     lake: Lake, sequence: int, commit: Commit, problems: Problems, progress: Progress
 ) -> None:
-    """Publish the id index, the quarantine and every table's files; errors go to `problems`."""
+    """Publish the id index, the quarantine and every table's files; errors go to `problems`.
+
+    The key of the index and the quarantine is "". Can be repeated, and done by several runs at
+    once.
+    """
     transaction = Transaction(
         source=commit.settings.folder, run_id=commit.run_id, sequence=sequence
     )
@@ -108,6 +117,7 @@ def publish(
 
 
 def _publish_index_and_quarantine(lake: Lake, commit: Commit) -> None:
+    """Move or copy the id files and the quarantine from the stage to their final paths."""
     for ids in (*commit.ids, *commit.removed_ids, *(merge.file for merge in commit.merges)):
         lake.store.publish(ids.staged, ids.path)
     if commit.quarantine:
@@ -115,7 +125,7 @@ def _publish_index_and_quarantine(lake: Lake, commit: Commit) -> None:
 
 
 def _removed_since(lake: Lake, sequence: int, commit: Commit) -> frozenset[str]:
-    """Paths that later commits removed: publishing late must not restore them."""
+    """Paths that later commits removed: publishing late must not add them again."""
     later = lake.ledger(commit.settings.folder).commits_after(sequence)
     files = (file for _, one in later for table in one.tables for file in table.removes)
     return frozenset(file.path for file in files)
@@ -124,6 +134,7 @@ def _removed_since(lake: Lake, sequence: int, commit: Commit) -> frozenset[str]:
 def _table_change(
     lake: Lake, commit: Commit, table: TableCommit, removed: frozenset[str]
 ) -> TableChange:
+    """Build the change to publish from a table's commit, without adding the paths in `removed`."""
     return TableChange(
         location=table_path(lake.layout, commit.settings, table.table),
         table=table.table,
@@ -135,7 +146,10 @@ def _table_change(
 
 
 def write_report(lake: Lake, commit: Commit, problems: Problems, progress: Progress) -> str:
-    """Write the report and return its path, or "" with an entry in `problems`."""
+    """Write the report as JSON lines and return its path.
+
+    If that fails, returns "" and adds the error to `problems`.
+    """
     progress.step("report", 0, 1, 0)
     path = lake.layout.report_path(commit.settings.folder, commit.run_id)
     try:
@@ -152,10 +166,11 @@ def write_report(lake: Lake, commit: Commit, problems: Problems, progress: Progr
 def clean_up(
     lake: Lake, sequence: int, commit: Commit, finished: FinishResult, progress: Progress
 ) -> None:
-    """Delete replaced index files, remove the run's and dead runs' stages, write a due snapshot.
+    """Delete `commit.deletes`, remove the run's and dead runs' stages, write a due snapshot.
 
-    Does nothing if the commit needs its stage. An error is added to the result's problems, and the
-    next run tries again.
+    `commit.deletes` are files that nothing needs any more, such as index files that earlier merges
+    replaced. Does nothing if the commit needs its stage. An error is added to the result's
+    problems, and the next run tries again.
     """
     if finished.needs_stage:
         return

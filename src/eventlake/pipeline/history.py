@@ -25,7 +25,11 @@ class History:
     """By run, the size of the inputs that it read."""
 
     def apply(self, commit: Commit) -> None:
-        """Add a commit, in place."""
+        """Add the next commit of the source, in place.
+
+        One that replaces or drops everything starts inputs and tables anew, and the quarantine
+        loses the files that it deletes.
+        """
         if commit.is_whole:
             self.inputs.clear()
             self.tables.clear()
@@ -45,7 +49,7 @@ class History:
 
 
 def read_history(ledger: Ledger, last: int) -> History:
-    """Read the history of a source up to the commit with the sequence `last`."""
+    """Read the history of a source up to and including the commit with the sequence `last`."""
     history = History()
     for sequence, commit in ledger.commits_after(0):
         if sequence <= last:

@@ -31,7 +31,7 @@ ID_ROW = np.dtype(
 
 
 def assign_buckets(high: np.ndarray, buckets: int) -> np.ndarray:
-    """The bucket of each hash: buckets are equal ranges, in the order of the hashes."""
+    """Return the bucket of each hash, from 0: equal ranges of hashes, in ascending order."""
     upper = (high.astype(np.int64) >> 32) + (1 << 31)
     return (upper * buckets) >> 32
 
@@ -39,7 +39,10 @@ def assign_buckets(high: np.ndarray, buckets: int) -> np.ndarray:
 def write_id_rows(
     store: Store, path: str, rows: np.ndarray, buckets: int, first_chunk: int
 ) -> list[IdPart]:
-    """Write rows by bucket; their chunk numbers count from `first_chunk`."""
+    """Write `ID_ROW` rows to `path`, sorted by bucket; return the range of each bucket with rows.
+
+    The rows' chunk numbers begin with 0, which stands for the task's chunk `first_chunk`.
+    """
     numbers = assign_buckets(rows["high"], buckets)
     order = np.argsort(numbers, kind="stable")
     ends = np.searchsorted(numbers[order], np.arange(buckets + 1))
@@ -52,7 +55,7 @@ def write_id_rows(
 
 
 def read_id_rows(store: Store, parts: Sequence[IdPart]) -> Iterator[np.ndarray]:
-    """Read the rows of each part, with chunk numbers that count from the task's first chunk."""
+    """Read the rows of each part as `ID_ROW`, their chunk numbers counted from the task's first."""
     ranges = [Range(part.object, part.offset, part.rows * ID_ROW.itemsize) for part in parts]
     for part, data in zip(parts, store.read_ranges(ranges), strict=True):
         rows = np.frombuffer(data, ID_ROW).copy()
@@ -61,7 +64,7 @@ def read_id_rows(store: Store, parts: Sequence[IdPart]) -> Iterator[np.ndarray]:
 
 
 def write_ids(store: Store, path: str, ids: Ids, row_group_rows: int = ROW_GROUP_ROWS) -> None:
-    """Write a file of the id index, sorted by hash."""
+    """Write a Parquet file of the id index, sorted by hash; repeated ids stay."""
     ids = ids.at(np.lexsort((ids.low, ids.high)))
     table = pa.table({"high": ids.high, "low": ids.low, "received": ids.received})
     sink = pa.BufferOutputStream()
@@ -73,7 +76,11 @@ def write_ids(store: Store, path: str, ids: Ids, row_group_rows: int = ROW_GROUP
 
 
 def write_id_file(store: Store, stage: str, label: str, ids: Ids) -> DedupeResult:
-    """Write ids into the stage as a file of the index, unless there are none."""
+    """Write ids into the stage as a file of the index, with a path that begins with `label`.
+
+    Returns its path, rows and first and last time of receipt. Writes nothing if there are no ids,
+    and returns an empty result.
+    """
     if not len(ids.high):
         return DedupeResult()
     path = new_path(f"{stage}/kept", label, ".parquet")
@@ -86,16 +93,18 @@ def write_id_file(store: Store, stage: str, label: str, ids: Ids) -> DedupeResul
 def read_index_file(store: Store, file: IdFile, bucket: int = 0, buckets: int = 1) -> Ids:
     """Read the ids of an index file, without those that were removed from the lake since.
 
-    Reads the row groups that overlap the bucket. Raises `Damaged` if a file is missing.
+    Reads whole row groups that overlap the bucket, so it may return ids of other buckets too; by
+    default, reads all. Raises `Damaged` if a file is missing or corrupt.
     """
-    ids = _read_existing(store, file.path, bucket, buckets)
+    ids = _read_ids_or_damaged(store, file.path, bucket, buckets)
     for path in file.without:
-        removed = _read_existing(store, path, bucket, buckets)
+        removed = _read_ids_or_damaged(store, path, bucket, buckets)
         ids = ids.at(~match_earlier(ids, removed, window=0))
     return ids
 
 
-def _read_existing(store: Store, path: str, bucket: int, buckets: int) -> Ids:
+def _read_ids_or_damaged(store: Store, path: str, bucket: int, buckets: int) -> Ids:
+    """Do `read_ids`, which reads all that overlaps the bucket; a missing file raises `Damaged`."""
     try:
         return read_ids(store, path, bucket, buckets)
     except InvalidSettings:
@@ -105,7 +114,11 @@ def _read_existing(store: Store, path: str, bucket: int, buckets: int) -> Ids:
 
 
 def read_ids(store: Store, path: str, bucket: int = 0, buckets: int = 1) -> Ids:
-    """Read the row groups of an index file that overlap a bucket, in order of the hashes."""
+    """Read the row groups of an index file that overlap a bucket, in order of the hashes.
+
+    They may have ids of other buckets too. Raises `InvalidSettings` if the file is missing,
+    `Damaged` if it is corrupt.
+    """
     with reading_parquet(store, path), pq.ParquetFile(store.open(path)) as file:
         groups = [
             n for n in range(file.num_row_groups) if _overlaps_bucket(file, n, bucket, buckets)
@@ -115,6 +128,7 @@ def read_ids(store: Store, path: str, bucket: int = 0, buckets: int = 1) -> Ids:
 
 
 def _overlaps_bucket(file: pq.ParquetFile, group: int, bucket: int, buckets: int) -> bool:
+    """Whether a row group may have hashes of the bucket, by the statistics in the footer."""
     high = file.metadata.row_group(group).column(0).statistics
     first, last = assign_buckets(np.array([high.min, high.max]), buckets)
     return bool(first <= bucket <= last)

@@ -15,9 +15,12 @@ from eventlake.stores import Store
 def merge_ids(
     ledger: Ledger, stage: str, run_id: str, groups: Sequence[Sequence[IdFile]]
 ) -> tuple[IdMerge, ...]:
-    """Merge each group into one file in the stage; the merges name its final path."""
+    """Merge each group of index files into one file in the stage; return the merges.
+
+    The files are numbered from `FIRST_MERGED`, with a final path for the commit to publish them to.
+    """
     return tuple(
-        _merge(ledger.store, new_path(f"{stage}/kept", "merged", ".parquet"), path, group)
+        _merge_group(ledger.store, new_path(f"{stage}/kept", "merged", ".parquet"), path, group)
         for number, group in enumerate(groups, FIRST_MERGED)
         if (path := ledger.layout.ids_path(ledger.folder, run_id, number))
     )
@@ -27,7 +30,8 @@ FIRST_MERGED = 900_000
 """Number of a run's first merged file; the files of its own ids have lower numbers."""
 
 
-def _merge(store: Store, staged: str, path: str, group: Sequence[IdFile]) -> IdMerge:
+def _merge_group(store: Store, staged: str, path: str, group: Sequence[IdFile]) -> IdMerge:
+    """Write all ids of a group, but those removed since, into `staged`; repeated ids stay."""
     parts = [read_index_file(store, file) for file in group]
     ids = Ids(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     write_ids(store, staged, ids)

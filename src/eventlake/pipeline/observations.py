@@ -26,7 +26,11 @@ class ObservationBuffer:
         self._count = 0
 
     def add(self, table: str, observations: Iterable[ColumnObservation], room: int) -> None:
-        """Add observations of a table that has room for so many new columns."""
+        """Merge observations of a table; `room` is how many new columns it may get.
+
+        Over `MAX_OBSERVATIONS` in all, writes those that the tables have no room for into the
+        stage.
+        """
         columns = self._tables[table]
         self._room[table] = room
         self._count -= len(columns)
@@ -36,14 +40,18 @@ class ObservationBuffer:
             self._trim()
 
     def finish(self) -> dict[str, list[ColumnObservation]]:
-        """The observations for the task's result; the others are in `parts`."""
+        """Return the observations for the task's result: as many as each table has room for.
+
+        Writes the others into the stage and adds them to `parts`.
+        """
         self._trim()
         return {table: list(columns.values()) for table, columns in self._tables.items()}
 
     def _trim(self) -> None:
-        """Hold only as many new columns as a table has room for; write the others to the stage.
+        """Hold only as many new columns as a table has room for, best rank first; write the others.
 
-        A table without any room adds no columns, so its observations are dropped.
+        They go into the stage and into `parts`. A table without any room adds no columns, so its
+        observations are dropped.
         """
         for table, columns in self._tables.items():
             room = self._room[table]
@@ -60,7 +68,7 @@ class ObservationBuffer:
 def read_more_observations(
     store: Store, results: Sequence[ReadResult], table: str
 ) -> Iterator[ColumnObservation]:
-    """Read the observations of a table that did not fit into the tasks' results."""
+    """Yield the observations of a table that the tasks wrote into the stage."""
     for result in results:
         for part in result.more_observations:
             if part.table == table:

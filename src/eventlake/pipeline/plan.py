@@ -28,7 +28,7 @@ def make_plan(
     retired_seconds: float,
     retyped: dict[str, dict[str, Type]] | None = None,
 ) -> Plan:
-    """Plan a run over new inputs at `time_ns`, starting from the ledger's state.
+    """Plan a run over new inputs at `time_ns`, starting from the ledger's state. Writes nothing.
 
     It deletes index files that were replaced more than `retired_seconds` ago. `retyped` are new
     types of columns, by table.
@@ -59,8 +59,9 @@ def make_replay_plan(
 ) -> Plan:
     """Plan the replacement of rows: the inputs to read again, and the files to remove.
 
-    With `infer`, tables of which all files are replaced get their columns and types anew. So do
-    all tables if their naming changes. Files that another program has written stay.
+    With `infer`, tables of which all files are replaced get their columns and types anew. So do all
+    tables if their naming changes, even without it. Files that another program has written stay.
+    Writes nothing.
     """
     removes = find_replaced_files(history, replaces, (state.settings or settings).date_partition)
     complete = [name for name, files in removes.items() if len(files) == len(history.files[name])]
@@ -90,7 +91,11 @@ def make_replay_plan(
 def find_replaced_files(
     history: History, replaces: Replacement, by: DatePartition
 ) -> dict[str, tuple[DataFile, ...]]:
-    """The live files of each table with rows to replace, without those of other programs."""
+    """Return the live files with rows to replace, by table; tables without such files are left out.
+
+    Files that another program has written are never among them. `by` is how the files are
+    partitioned.
+    """
     tables = replaces.tables or sorted(history.files)
     files = {
         name: tuple(
@@ -107,7 +112,8 @@ def find_replaced_files(
 def plan_merges(files: Sequence[IdFile]) -> tuple[tuple[IdFile, ...], ...]:
     """Choose groups of index files to merge: similar in size, ids received in the same week.
 
-    A merged file of several weeks would be opened for windows that few of its ids are in.
+    A group has `MERGE_FILES` files and at most `MAX_MERGED_ROWS` ids. A merged file of several
+    weeks would be opened for windows that few of its ids are in.
     """
     groups: defaultdict[tuple[int, int], list[IdFile]] = defaultdict(list)
     for file in files:
@@ -120,18 +126,24 @@ def plan_merges(files: Sequence[IdFile]) -> tuple[tuple[IdFile, ...], ...]:
 
 
 def _size_class(rows: int) -> int:
-    """The exponent of the largest power of eight that is at most `rows`."""
+    """The exponent of the largest power of eight that is at most `rows`; -1 for no rows."""
     return (rows.bit_length() - 1) // 3
 
 
 def is_renamed(state: State, settings: SourceSettings) -> bool:
-    """Whether the settings give existing tables other catalog names than the last commit."""
+    """Whether the settings give existing tables other catalog names than the last commit.
+
+    False for a source without tables.
+    """
     before = state.settings
     return before is not None and bool(state.tables) and names_of(before) != names_of(settings)
 
 
 def check_settings(state: State, settings: SourceSettings) -> None:
-    """Raise `InvalidSettings` if a setting differs that is fixed while the source has tables."""
+    """Raise `InvalidSettings` if a setting differs that is fixed while the source has tables.
+
+    The message names the setting, both values, and the command that rebuilds the source.
+    """
     if state.settings is None or not state.tables:
         return
     for name in FIXED:
@@ -145,7 +157,10 @@ def check_settings(state: State, settings: SourceSettings) -> None:
 
 
 def rename_warnings(state: State, settings: SourceSettings) -> tuple[str, ...]:
-    """Explain to the user which catalog names changed, and what happens to the old tables."""
+    """Return a warning for each setting that renames the tables in the catalog; () if none does.
+
+    It says what happens to the old tables.
+    """
     if state.settings is None or not is_renamed(state, settings):
         return ()
     return tuple(

@@ -27,7 +27,10 @@ def write_quarantine_part(
     file_name: Callable[[int], str],
     run_id: str,
 ) -> None:
-    """Write lines sorted by place; `file_name` returns what to call the input of an index."""
+    """Write invalid lines to a Parquet file, sorted by place.
+
+    `file_name` returns the address to show for the input with this index.
+    """
     rejected = sorted(rejected, key=lambda one: one.place)
     columns = [
         [one.reason for one in rejected],
@@ -43,7 +46,10 @@ def write_quarantine_part(
 
 
 def merge_quarantine_parts(store: Store, path: str, parts: Iterable[str]) -> None:
-    """Merge parts into one file, one part in memory at a time."""
+    """Merge parts into one file at `path`, in their order, and fsync it; the parts stay.
+
+    Holds one part and the compressed result in memory.
+    """
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, QUARANTINE_SCHEMA, compression="zstd") as writer:
         for part in parts:

@@ -29,11 +29,13 @@ CHECK_EVERY_BYTES = 4 << 20
 
 
 def read_task(job: ReadJob, number: int) -> bytes:
-    """Read the files of one task; the result is a `ReadResult` as JSON."""
+    """Do one reading task, as `_ReadTask.run`; the result is a `ReadResult` as JSON."""
     return msgspec.json.encode(_ReadTask(job, number).run())
 
 
 class _ReadTask:
+    """One reading task: routes lines to tables, and flushes tables to chunks as they grow."""
+
     def __init__(self, job: ReadJob, number: int) -> None:
         settings = job.settings
         rules = Rules(settings.naming, settings.table_prefix, job.skip, job.suppressed, job.renamed)
@@ -45,6 +47,12 @@ class _ReadTask:
         self.router = Router(rules, rejected=self.chunks.rejected)
 
     def run(self) -> ReadResult:
+        """Make chunks of the task's files; spill tables with few events for the gathering tasks.
+
+        The only task of a run spills nothing. The result has the spills too, the numbers of
+        suppressed and skipped events, and the first and last time of receipt of each file with
+        events.
+        """
         for file in self.job.groups[self.number]:
             self.router.span = None
             self._read_file(file)
@@ -61,6 +69,11 @@ class _ReadTask:
         return result
 
     def _read_file(self, file: int) -> None:
+        """Route the lines of the input with this index; flush large tables now and then.
+
+        Where the file is damaged, adds a rejected line with the reason and ignores the rest of the
+        file.
+        """
         place = (file << LINE_BITS) + 1
         for block in read_blocks(lambda: open_input(self.job.files[file], self.job.stores)):
             if isinstance(block, Damage):
@@ -78,9 +91,9 @@ class _ReadTask:
                 self.unchecked_bytes = 0
 
     def _flush_threshold(self) -> int:
-        """The bytes of a table above which it is parsed now, so that the rest is `held_bytes`.
+        """The bytes of a table above which to parse it now, so that at most `held_bytes` remain.
 
-        Small tables wait, so that they become fewer chunks.
+        Small tables wait, so that they become fewer chunks. It is never more than `parse_bytes`.
         """
         sizes = [buffer.bytes for buffer in self.router.buffers.values()]
         threshold = self.tunables.parse_bytes
@@ -89,19 +102,23 @@ class _ReadTask:
         return threshold
 
     def _flush_tables(self, above: int) -> None:
-        """Make chunks of the tables with more than `above` bytes of events."""
+        """Make chunks of the tables with over `above` bytes of events, and empty their buffers.
+
+        Writes the rejected lines too if they are many.
+        """
         tables = self._tables_above(above)
         self.chunks.add((table, buffer.call, buffer.drain()) for table, buffer in tables)
         self.chunks.write_quarantine(self.tunables.parse_bytes)
 
     def _tables_above(self, size: int) -> list[tuple[str, EventBuffer]]:
+        """The tables with over `size` bytes of buffered events, and their buffers, by name."""
         tables = (
             (table, buffer) for table, buffer in self.router.buffers.items() if buffer.bytes > size
         )
         return sorted(tables, key=itemgetter(0))
 
     def _spill_rest(self) -> None:
-        """Write the remaining events into the stage for the gathering tasks."""
+        """Write all buffered events into one object of the stage, for the gathering tasks."""
         tables = self._tables_above(0)
         if not tables:
             return
@@ -124,7 +141,10 @@ class GatherJob:
 
 
 def plan_gather(results: Iterable[ReadResult], parallelism: int) -> tuple[tuple[Spill, ...], ...]:
-    """Distribute the spills over tasks of about equal size, all of a table in one task."""
+    """Distribute the spills over at most `2 * parallelism` tasks of about equal size.
+
+    All spills of a table are in one task. Returns the spills of each task; () without any.
+    """
     tables: defaultdict[str, list[Spill]] = defaultdict(list)
     for result in results:
         for spill in result.spills:
@@ -149,7 +169,7 @@ def gather_task(job: GatherJob, number: int) -> bytes:
 def _events_by_table(
     batch: list[Spill], data: Iterator[pa.Buffer]
 ) -> Iterator[tuple[str, Call, list[Event]]]:
-    """Decode the events of a batch by table; consumes one buffer of `data` per spill."""
+    """Yield each table of a batch with its events; consumes one buffer of `data` per spill."""
     for (table, call), spills in groupby(batch, key=lambda spill: (spill.table, spill.call)):
         yield table, call, [event for _ in spills for event in _decode(next(data))]
 

@@ -21,12 +21,14 @@ class UnfinishedRuns(NamedTuple):
 
 
 def find_unfinished_runs(ledger: Ledger, now: datetime) -> UnfinishedRuns:
-    """Find the runs that have a stage and whether they committed; writes nothing.
+    """Find a source's runs with a stage: those that committed, and dead ones that did not.
+
+    Live runs without a commit are left out. Writes nothing.
 
     Leases are checked before the ledger is read. In the other order, a run that commits in between
-    and then dies would count as uncommitted, and its stage would be removed.
-    The plan must start from the returned state: if a run that seemed dead commits later, this
-    run's own commit sees that and no longer abandons it.
+    and then dies would count as uncommitted, and its stage would be removed. The plan must start
+    from the returned state: if a run that seemed dead commits later, this run's own commit sees
+    that and no longer abandons it.
     """
     dead = {run_id: is_dead(ledger, run_id, now) for run_id in list_staged_runs(ledger)}
     state = ledger.read_state()
@@ -39,7 +41,12 @@ def find_unfinished_runs(ledger: Ledger, now: datetime) -> UnfinishedRuns:
 
 
 def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[tuple[str, ...], State]:
-    """Finish committed runs; return the runs that died uncommitted, and the ledger's state."""
+    """Finish committed runs; return the runs that died uncommitted, and the ledger's state.
+
+    First registers what the catalog refused earlier. A committed run that is alive is only helped
+    to publish. Stages of uncommitted runs stay, for the commit that abandons them. Errors of tables
+    are left to the next run.
+    """
     finish_registration(lake, ledger, progress)
     unfinished = find_unfinished_runs(ledger, lake.clock.now())
     for sequence, run_is_dead in unfinished.to_finish.items():

@@ -26,8 +26,9 @@ def register(
 ) -> dict[str, EventLakeError]:
     """Register what a commit added, or all tables with all partitions if their names changed.
 
-    Leaves out the tables in `unpublished`. Returns the errors by table; the key of the table of
-    reports is `REPORTS`.
+    First removes from the catalog what the commit removed. Leaves out the tables in `unpublished`.
+    Returns the errors by table; the key of the table of reports is `REPORTS`. Tables that someone
+    dropped from the catalog are registered with all partitions.
     """
     ledger = lake.ledger(commit.settings.folder)
     if commit.renamed or commit.is_whole:
@@ -57,7 +58,7 @@ def register_refused(
 ) -> dict[str, Refusal]:
     """Register the tables that the catalog refused earlier, with all partitions.
 
-    Returns those of the refusals that have ended.
+    Returns the refusals that have ended, also those of tables that no longer exist.
     """
     state = ledger.read_state()  # after the refusals, so it has the commits of their runs
     if state.settings is None:
@@ -72,9 +73,11 @@ def register_refused(
 
 
 def _drop_outdated(lake: Lake, tables: Iterable[CatalogTable]) -> None:
-    """Drop entries under a name that the source had before, if their types have changed since.
+    """Drop the catalog entries of `tables` in which a column has another type than in `tables`.
 
-    They are registered again; kept, their old types would count as a person's change.
+    Such entries are left from when the source had these names before. If they stayed, their old
+    types would count as a person's change. Entries with another location stay. Errors are ignored,
+    as registering the tables fails with the same error.
     """
     new = {table.full_name: table for table in tables}
     with suppress(EventLakeError):  # registering these tables fails with the same error
@@ -85,6 +88,7 @@ def _drop_outdated(lake: Lake, tables: Iterable[CatalogTable]) -> None:
 
 
 def _has_other_types(entry: CatalogTable, table: CatalogTable) -> bool:
+    """Whether a column that both have has another type in the catalog's entry."""
     types = {column.name: column.type for column in table.columns}
     return any(types.get(one.name, one.type) is not one.type for one in entry.columns)
 
@@ -92,7 +96,10 @@ def _has_other_types(entry: CatalogTable, table: CatalogTable) -> bool:
 def _ensure(
     lake: Lake, tables: Mapping[str, CatalogTable], progress: Progress
 ) -> dict[str, EventLakeError]:
-    """Register tables; return the errors by the keys of `tables`."""
+    """Register tables in the catalog; return the errors by the keys of `tables`.
+
+    Those without an error are registered.
+    """
     errors = lake.catalog.ensure(list(tables.values()), progress)
     return {
         name: errors[table.full_name] for name, table in tables.items() if table.full_name in errors
@@ -100,9 +107,9 @@ def _ensure(
 
 
 def _withdrawals(lake: Lake, ledger: Ledger, commit: Commit) -> list[TableWork]:
-    """The work that removes from the catalog what a commit removed: tables, partitions, types.
+    """Return, by table, the calls of `_withdraw` that a commit needs; runs none of them.
 
-    Tables that it rebuilds with other columns or partition columns are dropped, to be made again.
+    Those are for tables of which it removed files, changed types, or which it dropped.
     """
     changed = [one for one in commit.tables if one.removes or one.retyped or one.dropped]
     if not changed:
@@ -115,13 +122,18 @@ def _withdrawals(lake: Lake, ledger: Ledger, commit: Commit) -> list[TableWork]:
 
 
 def _withdraw(lake: Lake, commit: Commit, one: TableCommit, files: Sequence[LiveFile]) -> None:
+    """Remove from the catalog what a commit removed of one table; `files` are its live files.
+
+    Drops a table that is gone, or that is rebuilt with other columns or partition columns, to be
+    registered again. Otherwise changes types and removes partitions without live files.
+    """
     live = {partition_path(file.partition) for file in files}
     gone = [file.partition for file in one.removes if partition_path(file.partition) not in live]
     table = catalog_table(lake, commit.settings, one.table, gone)
     if commit.is_whole or one.dropped:
         entry = lake.catalog.table(table.database, table.name)
         is_gone = one.dropped and not files  # a later commit may have made it again
-        if entry and entry.location == table.location and (is_gone or _is_other(entry, table)):
+        if entry and entry.location == table.location and (is_gone or _is_obsolete(entry, table)):
             lake.catalog.drop(entry)
             return
     if one.retyped:
@@ -132,7 +144,10 @@ def _withdraw(lake: Lake, commit: Commit, one: TableCommit, files: Sequence[Live
 
 
 def _restore_partitions(lake: Lake, commit: Commit, one: TableCommit, table: CatalogTable) -> None:
-    """Register removed partitions again that another run has added files to meanwhile."""
+    """Register removed partitions again that another run has added files to meanwhile.
+
+    Raises the catalog's error.
+    """
     files = lake.ledger(commit.settings.folder).list_live_files().get(one.table.name, ())
     live = {partition_path(file.partition) for file in files}
     again = tuple(partition for partition in table.partitions if partition_path(partition) in live)
@@ -142,16 +157,16 @@ def _restore_partitions(lake: Lake, commit: Commit, one: TableCommit, table: Cat
             raise error
 
 
-def _is_other(entry: CatalogTable, table: CatalogTable) -> bool:
-    """Whether a registered table has partition columns or columns that the table does not have."""
+def _is_obsolete(entry: CatalogTable, table: CatalogTable) -> bool:
+    """Whether the catalog's entry has other partition columns, or a column that `table` lacks."""
     is_same_key = entry.partition_columns == table.partition_columns
     return not is_same_key or bool(table.missing_columns(entry.columns))
 
 
 def _changed_tables(lake: Lake, commit: Commit) -> dict[str, CatalogTable]:
-    """The catalog entries of the tables that a commit changed, with the partitions that it added.
+    """Build the catalog entries of the tables that a commit changed, by table, with new partitions.
 
-    Those of tables that existed before are partial.
+    Those of tables that existed before are partial. Dropped tables are left out.
     """
     return {
         one.table.name: catalog_table(lake, commit.settings, one.table, one.partitions).model_copy(
@@ -165,7 +180,7 @@ def _changed_tables(lake: Lake, commit: Commit) -> dict[str, CatalogTable]:
 def complete_tables(
     lake: Lake, ledger: Ledger, settings: SourceSettings, schemas: Iterable[TableSchema]
 ) -> dict[str, CatalogTable]:
-    """The catalog entries of tables with all their partitions, which are read from the ledger."""
+    """Build the catalog entries of tables, by table, with all partitions that have live files."""
     files = ledger.list_live_files()
     return {
         schema.name: catalog_table(
@@ -178,7 +193,10 @@ def complete_tables(
 def catalog_table(
     lake: Lake, settings: SourceSettings, schema: TableSchema, partitions: Iterable[Partition]
 ) -> CatalogTable:
-    """Build the catalog entry of a table; partitions may be named several times."""
+    """Build the catalog entry of a table; partitions may be named several times.
+
+    It has none if the table format needs none in the catalog. Registers nothing.
+    """
     unique = dict.fromkeys(tuple(one.items()) for one in partitions)
     return CatalogTable(
         database=settings.database,
@@ -192,7 +210,7 @@ def catalog_table(
 
 
 def reports_table(lake: Lake, settings: SourceSettings, *days: str) -> CatalogTable:
-    """Build the catalog entry of the sync reports with a source's partitions of these days."""
+    """Build the catalog entry of the sync reports, with a source's partitions of these days."""
     return CatalogTable(
         database=report.DATABASE,
         name=report.TABLE,

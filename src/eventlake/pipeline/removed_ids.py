@@ -35,7 +35,10 @@ class RemovedIdsJob:
 
 
 def group_files_by_rows(files: Iterable[DataFile]) -> tuple[tuple[str, ...], ...]:
-    """Group the paths of files into tasks of about `TASK_ROWS` rows."""
+    """Group the paths of files, in order, into tasks of `TASK_ROWS` rows or a file more.
+
+    A file with an unknown number of rows ends its task.
+    """
     groups: list[list[str]] = []
     rows = TASK_ROWS
     for file in files:
@@ -55,7 +58,10 @@ def removed_ids_task(job: RemovedIdsJob, number: int) -> bytes:
 
 
 def _read_ids(job: RemovedIdsJob, path: str) -> Ids:
-    """Read the ids of a data file; rows without an id have none in the index either."""
+    """Read the hashed ids of a data file's rows; rows without an id are left out.
+
+    These have none in the index either. Raises `Damaged` if the file is corrupt.
+    """
     with reading_parquet(job.store, path), pq.ParquetFile(job.store.open(path)) as file:
         rows = file.read(columns=[job.id_column, RECEIVED_AT])
     rows = rows.filter(rows[job.id_column].is_valid())
@@ -66,7 +72,10 @@ def _read_ids(job: RemovedIdsJob, path: str) -> Ids:
 def removed_id_files(
     layout: Layout, folder: str, run_id: str, results: Iterable[DedupeResult]
 ) -> tuple[IdFile, ...]:
-    """The files of removed ids, with their final paths."""
+    """Return the files of removed ids, with staged and final path, numbered from `FIRST_REMOVED`.
+
+    Results without ids have no file and no number.
+    """
     return tuple(
         IdFile(
             path=layout.ids_path(folder, run_id, number),

@@ -30,11 +30,12 @@ class ChunkMeta(msgspec.Struct, frozen=True):
 
     @property
     def range(self) -> Range:
+        """The chunk's byte range, to be read from the store."""
         return Range(self.object, self.offset, self.size)
 
     @property
     def landed_rows(self) -> int:
-        """The number of rows that are not duplicates."""
+        """The number of rows that are not duplicates; before `group_chunks`, of all rows."""
         return self.rows - len(self.duplicate_rows) // 4
 
 
@@ -120,7 +121,10 @@ ChunksByTable = dict[str, list[ChunkMeta]]
 
 
 def group_chunks(read: Iterable[ReadResult], dedupe: Iterable[DedupeResult]) -> ChunksByTable:
-    """The chunks of each table with their duplicate rows, sorted by table."""
+    """Return the chunks by table, sorted by table, with the duplicate rows of all results set.
+
+    `read` must be in the order of the tasks' numbers. Changes no chunk in place.
+    """
     duplicates: defaultdict[tuple[int, int], bytes] = defaultdict(bytes)
     for found in dedupe:
         for task, number, rows in found.duplicate_rows:

@@ -37,8 +37,9 @@ class ColumnChange(NamedTuple):
 def find_retyped(lake: Lake, ledger: Ledger, state: State) -> CatalogTypes:
     """Compare the types in the catalog with the ledger's, with one listing of the database.
 
-    Raises `InvalidSettings` if a column has a type that EventLake does not write. A catalog that
-    cannot be read changes nothing: registering the run's tables fails with the same error.
+    Raises `InvalidSettings` if a column has a type that EventLake does not write, or if it is a
+    standard column, the types of which are fixed. With a catalog that cannot be read, returns no
+    types and a warning: registering the run's tables fails with the same error.
     """
     if state.settings is None or not state.tables:
         return CatalogTypes({})
@@ -54,12 +55,16 @@ def find_retyped(lake: Lake, ledger: Ledger, state: State) -> CatalogTypes:
     for one in changes:
         retyped.setdefault(one.table, {})[one.column] = one.now
     tables = state.tables
-    warnings = (_warn(state.settings, tables[one.table], one) for one in changes)
+    warnings = (_describe_change(state.settings, tables[one.table], one) for one in changes)
     return CatalogTypes(retyped, tuple(warnings))
 
 
 def _leave_out_unregistered(ledger: Ledger, changes: list[ColumnChange]) -> list[ColumnChange]:
-    """The changes without those of tables whose last retype may not be registered yet."""
+    """Return the changes that were surely made by a person, not by a retype still to be registered.
+
+    Returns none while a run of the source has a stage, and none of a table that the catalog
+    refused.
+    """
     if not changes or list_staged_runs(ledger):
         return []
     refused = read_refusals(ledger)
@@ -69,15 +74,23 @@ def _leave_out_unregistered(ledger: Ledger, changes: list[ColumnChange]) -> list
 def _find_changes(
     lake: Lake, state: State, settings: SourceSettings, entries: Mapping[str, CatalogTable]
 ) -> Iterator[ColumnChange]:
+    """Yield the columns with another type than in the ledger; `entries` are by catalog name.
+
+    Tables that the catalog lacks, or has at another location, are left out.
+    """
     for schema in state.tables.values():
         entry = entries.get(catalog_name(settings, schema))
         if entry and entry.location == table_path(lake.layout, settings, schema):
-            yield from _compare(settings, schema, entry)
+            yield from _compare_types(settings, schema, entry)
 
 
-def _compare(
+def _compare_types(
     settings: SourceSettings, schema: TableSchema, entry: CatalogTable
 ) -> Iterator[ColumnChange]:
+    """Yield the columns of one table that have another type in the catalog than in the ledger.
+
+    `problem` is set for types that EventLake does not write, and for standard columns.
+    """
     types = schema.types
     standard = {one.column for one in standard_columns(schema.call, settings.columns)}
     for column in entry.columns:
@@ -100,7 +113,8 @@ def _compare(
         yield ColumnChange(schema.name, column.name, before, column.type, problem)
 
 
-def _warn(settings: SourceSettings, schema: TableSchema, change: ColumnChange) -> str:
+def _describe_change(settings: SourceSettings, schema: TableSchema, change: ColumnChange) -> str:
+    """Return the warning that a type was changed in the catalog, and what to do for old rows."""
     table = f"{settings.database}.{catalog_name(settings, schema)}"
     return (
         f"{table}.{change.column} was changed from {change.before} to {change.now} in the catalog: "

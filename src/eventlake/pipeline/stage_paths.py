@@ -5,16 +5,16 @@ from collections.abc import Iterable
 
 
 def new_path(folder: str, label: object, suffix: str = "") -> str:
-    """A path in `folder` that begins with `label` and that no other call returns."""
+    """Return a path in `folder` that begins with `label` and that no other call returns."""
     return f"{folder}/{label}-{uuid.uuid4().hex}{suffix}"
 
 
 def new_path_with_rows(folder: str, label: object, rows: int, suffix: str) -> str:
-    """The same, for an object of which `count_rows` knows the number of rows."""
+    """Do `new_path` with the number of rows in the name, where `count_rows` finds it."""
     return new_path(folder, label, f"-{rows}{suffix}")
 
 
 def count_rows(paths: Iterable[str]) -> int:
-    """Sum the rows of objects named by `new_path_with_rows`, without reading them."""
+    """Sum the rows of objects named by `new_path_with_rows`, by their names only."""
     names = (path.rpartition(".")[0] for path in paths)
     return sum(int(name.rpartition("-")[2]) for name in names)

@@ -30,9 +30,11 @@ class SubmitterLease:
 
     @property
     def path(self) -> str:
+        """The path of the lease in the stage, the same for submitter and job."""
         return lease_path(self.ledger.layout, self.run_id)
 
     def write(self) -> None:
+        """Write the lease into the stage, whether there is one or not."""
         self.ledger.store.write(self.path, self.lease.to_json())
 
     def renew(self) -> None:
@@ -44,14 +46,15 @@ class SubmitterLease:
 
     @property
     def is_held(self) -> bool:
-        """Whether the job has not yet taken the stage over."""
+        """Whether the job has not yet taken the stage over; False also if the stage is gone."""
         return read_lease(self.ledger, self.run_id) == self.lease
 
 
 def submit_run(run: Run, runner: JobRunner) -> tuple[Commit, FinishResult]:
     """Execute a run with a runner and wait for it; returns and raises what `sync` would.
 
-    An error of the runner while waiting leaves the job running. An interrupt cancels it.
+    An error of the runner while waiting leaves the job running, and its message says so. An
+    interrupt cancels the job.
     """
     own = Lease(folder=run.ledger.folder, host=socket.gethostname(), pid=os.getpid())
     lease = SubmitterLease(run.ledger, run.plan.run_id, own)
@@ -80,15 +83,16 @@ def job_path(run: Run) -> str:
 
 
 def write_job(run: Run) -> None:
-    """Write the job into the stage."""
+    """Write the run's plan and dead runs into the stage, as the job to submit."""
     job = Job(plan=run.plan, dead=run.dead)
     run.lake.store.write(job_path(run), job.to_json())
 
 
 def wait_for_job(run: Run, runner: JobRunner, handle: str, lease: SubmitterLease) -> JobState:
-    """Wait until a job has ended and return its final state.
+    """Wait until a job has ended, well or not, and return its final state.
 
-    Renews the lease meanwhile, so that other runs do not treat the waiting run as dead.
+    Reports its steps to the run's progress, and renews the lease so that other runs do not treat
+    the waiting run as dead. Raises the runner's errors.
     """
     while not (state := runner.state(handle)).is_over:
         run.progress.step(*(state.step or Step(state.phase)))
@@ -102,7 +106,8 @@ def cancel_job(
 ) -> None:
     """Delete the job's object and cancel the job; fail the run if the job has not begun.
 
-    A job that the runner cannot cancel stops when it finds its object deleted.
+    A job that the runner cannot cancel stops when it finds its object deleted. Errors of these
+    steps are ignored, so that the caller can raise `problem`.
     """
     with suppress(EventLakeError):
         run.lake.store.delete([job_path(run)])
@@ -118,7 +123,8 @@ def collect_result(
 ) -> tuple[Commit, FinishResult]:
     """Read the result of an ended job from ledger and report, whatever its final state.
 
-    Finishes a commit that the job could not finish; raises the job's error if it made none.
+    Finishes a commit that has no report. Without a commit, raises the job's error, and fails the
+    run if the job never took the stage over.
     """
     sequence = run.ledger.find_sequence(run.plan.run_id, run.ledger.read_state())
     report = read_report(run)
@@ -145,6 +151,7 @@ def read_report(run: Run) -> list[Line] | None:
 
 
 def _read_problems(report: list[Line]) -> Problems:
+    """Return the errors by table from the lines of a report."""
     failed = [line for line in report if "error" in line]
     return Problems({line["table_name"]: (line["error"], line["error_code"]) for line in failed})
 
@@ -152,7 +159,10 @@ def _read_problems(report: list[Line]) -> Problems:
 def job_error(
     report: list[Line] | None, runner: JobRunner, handle: str, state: JobState
 ) -> EventLakeError:
-    """The error of a job that committed nothing: that of its report, or its final state."""
+    """Return the error of a job that committed nothing: that of its report, or `Internal`.
+
+    `Internal` names the job's log. Without a failure report, its text has the job's final state.
+    """
     if report and report[0]["status"] == FAILED:
         error, message = _error_class(report[0]["error_code"]), str(report[0]["error"])
         if error is not Internal:
@@ -165,4 +175,5 @@ def job_error(
 
 
 def _error_class(code: str) -> type[EventLakeError]:
+    """The error class with this code; `Internal` if it is unknown."""
     return {error.code: error for error in EventLakeError.__subclasses__()}.get(code, Internal)

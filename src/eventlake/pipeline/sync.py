@@ -90,6 +90,7 @@ class Run:
 
     @property
     def stage(self) -> str:
+        """The path of the run's stage."""
         return self.lake.layout.stage_path(self.plan.run_id)
 
     @property
@@ -103,9 +104,14 @@ class Run:
         return count_id_buckets(self.plan, self.runner.parallelism)
 
     def run_tasks(self, name: str, count: int, work: Work, total: int) -> list[bytes]:
-        """Run the tasks of a step on Spark and return their results; reports staged rows."""
+        """Run the tasks of a step on Spark and return their results, in order of their numbers.
+
+        Meanwhile reports the rows in the stage's folder `name` to `progress`; `total` is the number
+        to expect, 0 if it is unknown. Raises as `tasks.run_tasks` does.
+        """
 
         def report_rows() -> None:
+            """Report the rows that the step's objects in the stage have by their names."""
             with suppress(EventLakeError):  # the tasks fail with the same error and report it
                 objects = self.lake.store.objects(f"{self.stage}/{name}")
                 rows = count_rows(one.path for one in objects)
@@ -117,7 +123,7 @@ class Run:
 
     @contextmanager
     def time_step(self, step: str) -> Iterator[None]:
-        """Announce a step to `progress` and add its duration to `timings`."""
+        """Announce a step to `progress` and, unless it raises, set its duration in `timings`."""
         began = self.lake.clock.monotonic()
         self.progress.step(step, 0, 0, 0)
         yield
@@ -127,7 +133,10 @@ class Run:
 def sync(run: Run, prepare: Callable[[Run], Commit] | None = None) -> tuple[Commit, FinishResult]:
     """Land all of the plan's inputs with one commit, or raise and land nothing.
 
-    `prepare` is another function than `prepare_commit` for runs that read no inputs.
+    Returns the commit as appended, and the outcome of publishing, registering and reporting it,
+    where errors of tables are not raised. `prepare` takes the place of `prepare_commit` for runs
+    that read no inputs. A failed run gets a failure report. If the answer to the commit was lost,
+    the run raises and may still have landed: the next run finishes it.
     """
     with ExitStack() as stack:
         try:
@@ -142,7 +151,10 @@ def sync(run: Run, prepare: Callable[[Run], Commit] | None = None) -> tuple[Comm
 
 
 def prepare_commit(run: Run) -> Commit:
-    """Write everything that the run lands into its stage; return the commit to append."""
+    """Do all steps before the commit: write everything that the run lands into its stage.
+
+    Returns the commit to append; the ledger and the tables do not change.
+    """
     read_results = read(run)
     removed_ids = collect_removed_ids(run)
     dedupe_results = dedupe(run, read_results, removed_ids)
@@ -158,7 +170,11 @@ def prepare_commit(run: Run) -> Commit:
 
 
 def commit_run(run: Run, commit: Commit) -> tuple[int, Commit]:
-    """Append the commit to the ledger; return its sequence and the commit as appended."""
+    """Append the commit to the ledger; return its sequence and the commit as appended.
+
+    Raises `Internal` if its counts do not add up, `Conflict` or `InvalidSettings` as
+    `append_commit`.
+    """
     with run.time_step("commit"):
         check_counts(commit)
         run.is_committing = True
@@ -166,7 +182,11 @@ def commit_run(run: Run, commit: Commit) -> tuple[int, Commit]:
 
 
 def fail_run(run: Run, problem: BaseException) -> None:
-    """Remove the stage and write a failure report, unless the run's commit is in the ledger."""
+    """Remove the stage and write a failure report, unless the run's commit is in the ledger.
+
+    The stage stays if the commit may still be applied. Raises no `EventLakeError`, so that the
+    caller can raise `problem`.
+    """
     with suppress(EventLakeError):
         if run.ledger.find_sequence(run.plan.run_id, run.ledger.read_state()) is not None:
             return  # only the answer was lost: the next run finishes the commit
@@ -186,7 +206,10 @@ def fail_run(run: Run, problem: BaseException) -> None:
 
 
 def read(run: Run) -> list[ReadResult]:
-    """Parse the inputs into chunks in the stage: first by input, then the spilled rare tables."""
+    """Parse the inputs into chunks in the stage: first by input, then the spilled rare tables.
+
+    Returns the results of the reading tasks, then those of the gathering tasks.
+    """
     plan = run.plan
     job = ReadJob(
         store=run.lake.store,
@@ -217,19 +240,22 @@ def read(run: Run) -> list[ReadResult]:
 
 
 def _list_skipped(plan: Plan) -> frozenset[str]:
-    """The skipped events and tables, and the names that tables skipped by catalog name have."""
+    """The settings' `skip_events`, and the names of tables whose catalog name is among them."""
     skip = frozenset(plan.settings.skip_events)
     return skip.union(name for name, table in plan.tables.items() if table.catalog_name in skip)
 
 
 def _fits_page_cache(run: Run) -> bool:
+    """Whether the chunks are on a local disk and probably stay in memory, by the inputs' size."""
     return run.lake.store.is_local and sum(one.size for one in run.plan.inputs) <= PAGE_CACHE_BYTES
 
 
 def group_files(sizes: Sequence[int], parallelism: int) -> tuple[range, ...]:
-    """Group neighbouring files by size: a multiple of `parallelism` groups of about equal size.
+    """Group neighbouring files by size into groups of about equal size; return their indexes.
 
-    As few groups as `GROUP_BYTES` allows: each makes a chunk of every table in its files.
+    At most the smallest multiple of `parallelism` with which a group has about `GROUP_BYTES`: each
+    group makes a chunk of every table in its files. There are fewer if files are large, and one
+    empty group without files.
     """
     groups = parallelism * max(1, -(-sum(sizes) // (GROUP_BYTES * parallelism)))
     # A file belongs to the group that its middle falls into.
@@ -250,16 +276,17 @@ def count_id_buckets(plan: Plan, parallelism: int) -> int:
 
 
 def removed_ids_job(run: Run) -> RemovedIdsJob:
-    """The job that collects the message ids of the rows that the plan removes."""
+    """Build, but do not run, the job that collects the message ids of the plan's removed rows."""
     files = (file for _, of_table in sorted(run.plan.removes.items()) for file in of_table)
     column = run.plan.settings.columns.id_column
     return RemovedIdsJob(run.lake.store, run.stage, column, group_files_by_rows(files))
 
 
 def collect_removed_ids(run: Run) -> tuple[IdFile, ...]:
-    """Write the message ids of the rows that the run replaces into the stage.
+    """Write the message ids of the rows that the run replaces into the stage; return their files.
 
-    None if it replaces all rows of the source: its commit then starts a new index.
+    Returns () for a run that replaces nothing, and for one that replaces all rows of the source:
+    its commit starts a new index.
     """
     plan = run.plan
     if plan.replaces is None or plan.replaces.is_whole:
@@ -276,7 +303,8 @@ def dedupe(
 ) -> list[DedupeResult]:
     """Find the duplicate rows of the chunks; write the message ids of the others into the stage.
 
-    Ids of rows that the run removes do not count as landed.
+    Ids of rows that the run removes do not count as landed. Returns a result for each bucket; none
+    if nothing was read.
     """
     staged = (file.model_copy(update={"path": file.staged}) for file in removed_ids)
     parts = tuple((task, part) for task, result in enumerate(read_results) for part in result.ids)
@@ -294,14 +322,14 @@ def dedupe(
 
 
 def merge_index(run: Run) -> tuple[IdMerge, ...]:
-    """Merge the small files of the id index that the plan names, into the stage."""
+    """Merge the index files that the plan groups, into the stage; return the merges to commit."""
     return merge_ids(run.ledger, run.stage, run.plan.run_id, run.plan.merges)
 
 
 def evolve_tables(
     run: Run, chunks: ChunksByTable, read_results: list[ReadResult]
 ) -> dict[str, SchemaChange]:
-    """The schema change of every table that has chunks, by table."""
+    """Return the schema change of every table that has chunks, by table."""
     with run.time_step("evolve"):
         return {
             table: _evolve_table(run, read_results, table, of_table[0].call)
@@ -310,6 +338,10 @@ def evolve_tables(
 
 
 def _evolve_table(run: Run, read_results: list[ReadResult], table: str, call: Call) -> SchemaChange:
+    """Return a table's schema change: its new columns; `call` is used if the table is new.
+
+    Reads the observations in the stage only if some did not fit into the tasks' results.
+    """
     settings = run.plan.settings
     before = run.plan.starting_table(table) or new_table(table, call, settings.columns)
     observations = [one for result in read_results for one in result.observations.get(table, ())]
@@ -328,7 +360,8 @@ def write(
 ) -> list[WriteResult]:
     """Write chunks to Parquet files in the stage, all tables in one Spark job.
 
-    One more task merges the parts of the quarantine.
+    Duplicate rows are left out. `quarantine` are the parts that the reading tasks wrote; if there
+    are any, one more task merges them, and its result comes last.
     """
     settings, tunables = run.plan.settings, run.tunables.write
     by = settings.date_partition

@@ -24,9 +24,11 @@ from eventlake.errors import EventLakeError, Internal
 class Spark(Protocol):
     """The part of a Spark session that tasks need."""
 
-    def range(self, start: int, end: int, step: int, partitions: int) -> Any: ...
+    def range(self, start: int, end: int, step: int, partitions: int) -> Any:
+        """Return a frame of the numbers from `start` to below `end`, in so many partitions."""
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """Stop the session and its running tasks."""
 
 
 Work = Callable[[int], bytes]
@@ -45,9 +47,11 @@ class Packed(Generic[T]):
 
     @classmethod
     def pack(cls, value: T) -> "Packed[T]":
+        """Pickle the input of one task."""
         return cls(pickle.dumps(value))
 
     def unpack(self) -> T:
+        """Return the input as it was packed."""
         return cast("T", pickle.loads(self.data))  # noqa: S301 - from our own driver
 
 
@@ -61,11 +65,13 @@ class Watch(NamedTuple):
 def run_tasks(spark: Spark, count: int, work: Work, watch: Watch) -> list[bytes]:
     """Run `work` for the numbers below `count` and return the results in order.
 
-    Raises the `EventLakeError` of a failed task, or `Internal` for any other failure. An
-    interrupt stops Spark.
+    Calls `watch.callback` while they run. Raises the `EventLakeError` of the first failed task by
+    number once all have ended, or `Internal` for any other failure. An interrupt, or an error of
+    the callback, stops Spark.
     """
 
     def body(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run the tasks of a partition on a worker; yield number and wrapped result of each."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 result = pa.array([run_task(work, number)], pa.binary())
@@ -88,18 +94,21 @@ def run_tasks(spark: Spark, count: int, work: Work, watch: Watch) -> list[bytes]
     except EventLakeError:
         raise
     except Exception as problem:
-        raise Internal(f"a task failed on Spark: {_reason(str(problem))}") from problem
+        raise Internal(f"a task failed on Spark: {_find_reason(str(problem))}") from problem
     return [_unwrap_result(result) for result in results]
 
 
-def _reason(trace: str) -> str:
-    """The last line of a worker's stack trace that names an exception."""
+def _find_reason(trace: str) -> str:
+    """The last line of a stack trace that names an exception, or else its first line."""
     lines = [line for line in trace.splitlines() if re.match(r"[\w.]+(Error|Exception)\b", line)]
     return lines[-1] if lines else trace.partition("\n")[0]
 
 
 def run_task(work: Work, number: int) -> bytes:
-    """Run one task; return its result, or its `EventLakeError` as bytes for the driver to raise."""
+    """Run one task; return its result, or its `EventLakeError` as bytes for the driver to raise.
+
+    The first byte tells which; `_unwrap_result` reads it. Other errors are raised.
+    """
     # A task makes millions of objects and no reference cycles, so collecting only costs time.
     gc.disable()
     try:
@@ -122,6 +131,7 @@ def _release_memory() -> None:
 
 
 def _unwrap_result(result: bytes) -> bytes:
+    """Return the result of a task as `run_task` wrapped it; raises the error if it is one."""
     if result.startswith(ERROR_PREFIX):
         name, message = json.loads(result[1:])
         raise getattr(errors, name)(message)

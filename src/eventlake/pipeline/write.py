@@ -54,6 +54,7 @@ class WriteUnit:
 
     @property
     def schema(self) -> TableSchema:
+        """The table's schema after the run's changes."""
         return self.change.schema
 
     @property
@@ -62,6 +63,10 @@ class WriteUnit:
         return sum(chunk.size * self._share(chunk) // 256 for chunk in self.chunks)
 
     def _share(self, chunk: ChunkMeta) -> int:
+        """The part of the chunk within the unit's time, in 256ths, at least 1.
+
+        An estimate, as if the chunk's rows were spread evenly over its time.
+        """
         span = max(1, chunk.last - chunk.first + 1)
         overlap = min(chunk.last + 1, self.until) - max(chunk.first, self.since)
         return max(1, overlap * 256 // span)
@@ -86,7 +91,8 @@ def plan_units(
 ) -> Iterator[WriteUnit]:
     """Cut a table into units: one for a small table, else by partition, then by size.
 
-    A unit has about `unit_bytes` of chunks at most.
+    A unit has about `unit_bytes` of chunks at most, unless one chunk is larger. `chunks` must not
+    be empty.
     """
     chunks = sorted(chunks, key=lambda chunk: (chunk.first, chunk.object, chunk.offset))
     cuts = _partition_bounds(chunks, by)
@@ -100,7 +106,7 @@ def plan_units(
 
 
 def _partition_bounds(chunks: list[ChunkMeta], by: DatePartition) -> list[int]:
-    """Sorted bounds of the partitions that chunks begin or end in."""
+    """Sorted starts and ends, in microseconds, of the partitions that chunks begin or end in."""
     starts = {chunk.first // by.span * by.span for chunk in chunks}
     starts |= {chunk.last // by.span * by.span for chunk in chunks}
     return sorted(starts | {start + by.span for start in starts})
@@ -109,7 +115,10 @@ def _partition_bounds(chunks: list[ChunkMeta], by: DatePartition) -> list[int]:
 def _largest_unit(
     change: SchemaChange, chunks: list[ChunkMeta], cuts: list[int], unit_bytes: int
 ) -> WriteUnit:
-    """The unit from the first cut to the last one up to which it fits, or else to the second."""
+    """Return the unit from the first cut to the latest one at which it is within `unit_bytes`.
+
+    If there is none, the unit to the second cut, which is larger.
+    """
     since, *later = cuts
     for until in reversed(later):
         unit = WriteUnit(change, since, until, _chunks_between(chunks, since, until))
@@ -119,21 +128,25 @@ def _largest_unit(
 
 
 def _chunks_between(chunks: Iterable[ChunkMeta], since: int, until: int) -> tuple[ChunkMeta, ...]:
+    """The chunks that may have rows received in [since, until), by their first and last time."""
     return tuple(chunk for chunk in chunks if chunk.first < until and chunk.last >= since)
 
 
 def _split_by_size(unit: WriteUnit, unit_bytes: int) -> Iterator[WriteUnit]:
-    """Split a unit of one partition into units of about `unit_bytes`, by chunks."""
+    """Split a unit of one partition into units of about `unit_bytes`, of the same time.
+
+    Each has some of the chunks; a chunk is never split.
+    """
     parts = max(1, round(unit.bytes / unit_bytes))
     for part in range(min(parts, len(unit.chunks))):
         yield WriteUnit(unit.change, unit.since, unit.until, unit.chunks[part::parts])
 
 
 def plan_tasks(units: Iterable[WriteUnit], parallelism: int) -> tuple[tuple[WriteUnit, ...], ...]:
-    """Group neighbouring units into tasks, largest task first.
+    """Group neighbouring units into tasks; return the units of each, largest task first.
 
-    Each task takes a share of the remaining work, so the last ones are small and no core waits
-    long for them.
+    Each task takes a share of the remaining work, so the last ones are small and no core waits long
+    for them.
     """
     sizes = [(unit, unit.bytes + UNIT_OVERHEAD_BYTES) for unit in units]
     remaining = sum(size for _, size in sizes)
@@ -151,7 +164,10 @@ def plan_tasks(units: Iterable[WriteUnit], parallelism: int) -> tuple[tuple[Writ
 
 
 def write_task(job: WriteJob, number: int) -> bytes:
-    """Write the units of one task, or merge the quarantine; returns a `WriteResult` as JSON."""
+    """Write the units of one task, or merge the quarantine; returns a `WriteResult` as JSON.
+
+    The task after the last one of `job.tasks` merges the quarantine. Files are fsynced at the end.
+    """
     if number == len(job.tasks):
         path = new_path(f"{job.stage}/quarantine", "merged", ".parquet")
         merge_quarantine_parts(job.store, path, job.quarantine)
@@ -185,6 +201,10 @@ class UploadQueue:
     uploads: deque[Future[None]] = field(default_factory=deque)
 
     def put(self, path: str, data: pa.Buffer) -> None:
+        """Upload a file in the background, after waiting if `MAX_UPLOADS` are pending.
+
+        Writes it at once on a local disk. Raises the error of an earlier upload that it waited for.
+        """
         if self.store.is_local:
             self.store.write_staged(path, data)  # on a local disk a thread only costs time
             return
@@ -213,7 +233,10 @@ class Slice(NamedTuple):
 
 
 def _split_into_slices(unit: WriteUnit, slice_bytes: int) -> Iterator[Slice]:
-    """Split a unit by time so that each slice is within `slice_bytes` and `SLICE_CELLS`."""
+    """Split a unit into slices of equal duration, about `slice_bytes` and `SLICE_CELLS` at most.
+
+    As if rows were spread evenly: a slice of a busy time is larger.
+    """
     cells = sum(chunk.rows for chunk in unit.chunks) * len(unit.schema.columns)
     size = sum(chunk.memory for chunk in unit.chunks)
     pieces = max(1, -(-size // slice_bytes), -(-cells // SLICE_CELLS))
@@ -224,7 +247,10 @@ def _split_into_slices(unit: WriteUnit, slice_bytes: int) -> Iterator[Slice]:
 
 
 def _land_slice(one: Slice, data: Iterator[pa.Buffer]) -> Iterator[LandedRows]:
-    """Land the rows of a slice in batches; consumes one buffer of `data` per chunk."""
+    """Yield the rows of a slice as they land, in batches; consumes one buffer of `data` per chunk.
+
+    Batches are in order of receipt. Yields nothing if all rows are duplicates.
+    """
     parts = [part for chunk in one.chunks if (part := _decode_chunk(chunk, one, next(data)))]
     for batch in split_chunks(parts, max(1, SLICE_CELLS // len(one.unit.schema.columns))):
         yield land_chunks(batch, one.unit.schema, len(one.unit.change.added))
@@ -254,6 +280,10 @@ class _FileWriter:
         self._writer: pq.ParquetWriter | None = None
 
     def add(self, unit: WriteUnit, rows: pa.Table) -> None:
+        """Write rows, sorted by time of receipt; another unit or partition begins a new file.
+
+        All rows of a unit must be added before those of the next.
+        """
         if unit is not self._unit:
             self._close()
             self._unit = unit
@@ -264,12 +294,17 @@ class _FileWriter:
             self._write(int(starts[begin]), rows.slice(begin, end - begin))
 
     def finish(self) -> list[WrittenFile]:
-        """Wait until all files are in the stage, and return them."""
+        """Wait until all files are in the stage, and return them; raises the error of an upload."""
         self._close()
         self._queue.wait(0)
         return self._files
 
     def _write(self, start: int, rows: pa.Table) -> None:
+        """Write rows of the partition that begins at `start`, as a row group of the open file.
+
+        Begins a new file for another partition or schema. The first rows of a file decide whether
+        it is small, with neither dictionaries nor statistics but those of the time of receipt.
+        """
         if self._writer is None or start != self._start or rows.schema != self._writer.schema:
             self._close()
             self._start, self._sink = start, pa.BufferOutputStream()
@@ -288,7 +323,7 @@ class _FileWriter:
         self._rows += len(rows)
 
     def _close(self) -> None:
-        """Upload the open file, if there is one."""
+        """Complete the open file and pass it to the upload queue; do nothing without one."""
         if self._unit is None or self._sink is None or self._writer is None:
             return
         self._writer.close()
@@ -306,5 +341,5 @@ class _FileWriter:
 
 
 def _dictionary_columns(rows: pa.Table) -> list[str]:
-    """Columns to dictionary-encode: all strings except the message id."""
+    """Columns to dictionary-encode: all strings except the first, which is the message id."""
     return [field.name for field in rows.schema if pa.types.is_string(field.type)][1:]
