@@ -259,7 +259,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(CONTINUE)
 
     def on_body(self, body: bytes) -> None:
-        """Add a piece to the body if it is stored; refuse over its limit or the memory limit."""
+        """Count a piece of the body and store it if asked to; 400 if too large, 429 without memory."""
         self._body_bytes += len(body)
         request = self._request
         if self._ignores_input or not request or not request.stores_body:

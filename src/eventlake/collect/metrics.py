@@ -78,7 +78,10 @@ def _render_fsyncs(label: str, counts: SourceCounts) -> Iterator[str]:
 
 
 def _render_samples(name: str, kind: str, samples: Mapping[str, float]) -> Iterator[str]:
-    """Yield a metric's TYPE line and a line for each sample, by label text, which may be ""."""
+    """Yield a metric's TYPE line and a line for each sample, by label text, which may be "".
+
+    `name` is without `PREFIX`, which is put before it.
+    """
     yield f"# TYPE {PREFIX}_{name} {kind}"
     for labels, value in samples.items():
         yield f"{PREFIX}_{name}{f'{{{labels}}}' if labels else ''} {value}"

@@ -183,6 +183,7 @@ class Collector:
             self._apply_suppression_list()
 
     def _apply_suppression_list(self) -> None:
+        """Give each source the suppression list as last loaded; does not read the store."""
         for source in self._sources:
             source.suppress(self._suppression.current)
 

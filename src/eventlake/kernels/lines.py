@@ -128,7 +128,7 @@ def decompress(open_file: OpenFile) -> Iterator[bytes | Damage]:
 
 
 def suffix_of(head: bytes) -> str:
-    """Return the suffix for a compressed file by its first four bytes; "" for plain text."""
+    """Return ".gz" or ".zst" by the first four bytes of a file; "" for any other, as plain text."""
     if head.startswith(_GZIP):
         return ".gz"
     return ".zst" if head.startswith(_ZSTD) or _SKIPPABLE.match(head) else ""

@@ -65,5 +65,8 @@ def are_all_times(texts: pa.Array) -> bool:
 
 
 def as_micros(times: pa.Array) -> np.ndarray:
-    """Return a column of timestamps without nulls as microseconds since 1970."""
+    """Return a column of microsecond timestamps without nulls as integers since 1970.
+
+    Other units are not converted.
+    """
     return np.asarray(times.view(pa.int64()).to_numpy(zero_copy_only=False))

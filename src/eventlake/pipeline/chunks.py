@@ -158,7 +158,7 @@ class ChunkWriter:
         """Yield chunks of a table's events, of at most `MAX_ROWS` rows; adds their observations.
 
         Events that nest too deep go to `rejected`. A batch that the parser finds too large is
-        split.
+        split. Of a chunk with over `split_bytes` in memory, yields one for each date partition.
         """
         reader = self._reader_of(table, call)
         parts = deque(_split_events(events, -(-len(events) // MAX_ROWS)))

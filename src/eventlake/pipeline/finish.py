@@ -146,9 +146,10 @@ def _table_change(
 
 
 def write_report(lake: Lake, commit: Commit, problems: Problems, progress: Progress) -> str:
-    """Write the report as JSON lines and return its path.
+    """Write a commit's report as JSON lines, and a copy for the table of reports; return its path.
 
-    If that fails, returns "" and adds the error to `problems`.
+    Replaces that of an earlier attempt. If it fails, returns "" and adds the error to `problems`.
+    `progress` is only told of the step.
     """
     progress.step("report", 0, 1, 0)
     path = lake.layout.report_path(commit.settings.folder, commit.run_id)

@@ -40,9 +40,10 @@ class ObservationBuffer:
             self._trim()
 
     def finish(self) -> dict[str, list[ColumnObservation]]:
-        """Return the observations for the task's result: as many as each table has room for.
+        """Return by table the observations for the task's result: the best, as many as have room.
 
-        Writes the others into the stage and adds them to `parts`.
+        Writes the others into the stage and adds them to `parts`. Those of a table without any
+        room are dropped.
         """
         self._trim()
         return {table: list(columns.values()) for table, columns in self._tables.items()}
