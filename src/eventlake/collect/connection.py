@@ -259,7 +259,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(CONTINUE)
 
     def on_body(self, body: bytes) -> None:
-        """Count a piece of the body and store it if asked to; 400 if too large, 429 without memory."""
+        """Count a piece of the body, store it if asked to; 400 if too large, 429 if no memory."""
         self._body_bytes += len(body)
         request = self._request
         if self._ignores_input or not request or not request.stores_body:
