@@ -239,6 +239,8 @@ def _parse_keeping_number_text(lines: Sequence[bytes], reader: TableReader) -> P
     Their values may be rescued, so their kind in `reader.kinds` becomes JSON, which keeps the text
     of each number. Raises as `parse_lines` does.
     """
+    # Not within the loop: it ends because the kinds that it sets are kept.
+    reader.kinds.forget_if_many()
     while True:
         parsed = parse_lines(lines, reader.kinds)
         paths_of: defaultdict[str, set[Path]] = defaultdict(set)

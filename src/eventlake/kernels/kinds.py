@@ -48,6 +48,10 @@ KIND_BY_ARROW = {
 """The types that Arrow infers without changing a value."""
 
 
+MANY_PATHS = 2000
+"""Paths of a table after which their kinds are learned again."""
+
+
 @dataclass
 class PathKinds:
     """The kinds of one table's paths; updated while its lines are parsed."""
@@ -66,6 +70,11 @@ class PathKinds:
         """Set the kind of a path, whatever it was; JSON for numbers that must keep their text."""
         as_text = kind is ValueKind.NUMBER and self.keeps_number_text(path)
         self.by_path[path] = ValueKind.JSON if as_text else kind
+
+    def forget_if_many(self) -> None:
+        """Forget all kinds if there are over `MANY_PATHS`: keys of earlier lines that were data."""
+        if len(self.by_path) > MANY_PATHS:
+            self.by_path, self.empty_paths = {}, {}
 
     @property
     def raw_paths(self) -> list[Path]:

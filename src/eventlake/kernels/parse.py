@@ -23,7 +23,6 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from eventlake.kernels.arrow_reader import MAX_PATHS
 from eventlake.kernels.jsontext import TooDeep, decode_fast, decode_line, encode, flatten
 from eventlake.kernels.kinds import PathKinds, ValueKind
 from eventlake.kernels.raw_values import SparseValues, UnsupportedBlock
@@ -59,10 +58,8 @@ def parse_lines(lines: Sequence[bytes], kinds: PathKinds) -> ParsedBlock:
     """Parse lines into columns; adds what it learns to `kinds`.
 
     Raises `TooDeep` if a line nests too deep, and `BlockTooLarge` if there are too many lines;
-    `kinds.by_path` is then as before. Forgets all kinds first if there are very many.
+    `kinds.by_path` is then as before.
     """
-    if len(kinds.by_path) > MAX_PATHS // 2:
-        kinds.by_path, kinds.empty_paths = {}, {}  # most are keys of earlier lines that were data
     before = dict(kinds.by_path)
     try:
         return _parse(lines, kinds)
