@@ -10,6 +10,7 @@ from tests.catalogs import MemoryCatalog
 LAYOUT = Layout(
     data="staging",
     reports="lake/reports",
+    sync_reports="lake/report-table",
     quarantine="lake/rejected",
     ledger="lake/log",
     catalog="lake/tables",

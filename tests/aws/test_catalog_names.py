@@ -64,7 +64,7 @@ NAMES = [
     ("web.paid", {}),
     ("web2.paid", {"database": "web2"}),
     ("web2.eu_paid", {"database": "web2", "table_prefix": "eu"}),
-    ("web.paid", {}),
+    ("web.paid", {"database": "web", "table_prefix": ""}),
 ]
 
 
@@ -104,7 +104,7 @@ def test_a_name_from_before_a_retype_gets_the_new_type(aws: Aws, tmp_path: Path)
     set_type(aws, "web2.paid", "price", "string")
     load(tmp_path, aws, 3, "x", database="web2")
     for hour in (4, 5):
-        load(tmp_path, aws, hour, "y")
+        load(tmp_path, aws, hour, "y", database="web")
     assert hours(aws, "web.paid") == ["01", "02", "03", "04", "05"]
     found = open_lake(aws.settings()).query("select price from web.paid order by received_at")
     assert found.column("price").to_pylist() == ["5", "5", "x", "y", "y"]

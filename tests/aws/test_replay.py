@@ -8,6 +8,7 @@ from eventlake.model.settings import source_settings
 from eventlake.services.drop import drop
 from eventlake.services.replay import ReplayRequest, replay
 from eventlake.services.retype import retype, retype_request
+from eventlake.services.suppress import unsuppress_users
 from tests import lakes
 from tests.aws.moto import Aws
 from tests.aws.test_landed import Reader
@@ -39,6 +40,7 @@ def test_a_window_and_then_everything(aws: Aws, tmp_path: Path) -> None:
     run(aws, WINDOW, suppressed=users)
     after = read(aws)
     assert 0 < sum(map(Counter.total, after.values())) < sum(map(Counter.total, before.values()))
+    unsuppress_users(users, lake=aws.settings())
     run(aws, ReplayRequest("web", all_time=True, changes={"date_partition": "day"}, infer=True))
     settings = source_settings(source="web", date_partition="day")
     tables = lakes.read_contents(aws.settings()).tables

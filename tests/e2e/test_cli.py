@@ -240,7 +240,7 @@ def test_2_a_lake_that_is_a_file(shop: Shop, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        (("--date-partition", "day"), "date_partition is 'day'.*use that, or delete the tables"),
+        (("--date-partition", "day"), "date_partition is 'day'.*use that, or rebuild the source"),
         (("--naming", "native"), "naming is 'native'"),
         (("--dedup-days", "-1"), "dedup_days is -1"),
         (("--database", "No Way"), "database is 'No Way'"),

@@ -70,7 +70,7 @@ def test_the_tables_of_a_new_catalog(lake: OtherSettings, tmp_path: Path) -> Non
     first, second, third = small_sample(tmp_path / "raw")
     load([first, second], lake)
     (table,) = CATALOG.tables("__segment_datalake")
-    assert table.location == "lake/reports"
+    assert table.location == "lake/report-table"
     before = dict(CATALOG.entries)
     pages = before["web.page"]
     assert pages.location == "staging/web/segment_type=page"

@@ -17,7 +17,7 @@ from eventlake.stores import Store
 
 def check_source(lake: Lake, settings: SourceSettings) -> None:
     """Raise `InvalidSettings` if the lake has neither a ledger nor an archive of the source."""
-    if settings.folder not in _source_folders(lake):
+    if _source_folders(lake).isdisjoint((settings.folder, settings.source_id)):
         raise unknown_source(lake, settings.source)
 
 
