@@ -21,7 +21,7 @@ class Clock(Protocol):
         """Return seconds since some moment, for durations: they never go back."""
 
     def sleep(self, seconds: float) -> None:
-        """Return after so many seconds."""
+        """Wait `seconds` before returning."""
 
 
 class SystemClock:

@@ -387,7 +387,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _set_deadline(self, seconds: float) -> None:
-        """Let the pool call `expire` in so many seconds, unless another deadline is set."""
+        """Let the pool call `expire` after `seconds`, unless another deadline is set."""
         self.deadline = self._pool.clock.monotonic() + seconds
 
 

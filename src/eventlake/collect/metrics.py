@@ -24,7 +24,7 @@ class SourceCounts:
     fsyncs: list[int] = field(default_factory=lambda: [0] * (len(FSYNC_BUCKETS) + 1))
 
     def record_fsync(self, seconds: float) -> None:
-        """Add an fsync that took so many seconds to the histogram."""
+        """Count an fsync in the histogram by its duration."""
         self.fsync_seconds += seconds
         self.fsyncs[bisect_left(FSYNC_BUCKETS, seconds)] += 1
 

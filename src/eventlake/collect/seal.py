@@ -95,7 +95,7 @@ class Sealer:
             return None if self._stopping else self._queue[0]
 
     def _pause(self, seconds: float) -> None:
-        """Wait so many seconds, or until the sealer is stopped."""
+        """Wait for `seconds`, or until the sealer is stopped."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopping, seconds)
 

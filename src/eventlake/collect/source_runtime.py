@@ -29,7 +29,7 @@ class TroubleLog:
     _silent_until: float = 0.0
 
     def record_fsync(self, seconds: float) -> None:
-        """Add an fsync that took so many seconds to the source's histogram."""
+        """Count an fsync in the source's histogram by its duration."""
         self.counts.record_fsync(seconds)
 
     def report_failure(self, message: str) -> None:

@@ -26,7 +26,7 @@ class DiskListener(Protocol):
     """Is notified of fsyncs and of failures."""
 
     def record_fsync(self, seconds: float) -> None:
-        """Note that an fsync took so many seconds."""
+        """Record the duration of an fsync."""
 
     def report_failure(self, message: str) -> None:
         """Note a failure to write lines or to complete a segment; `message` says which."""

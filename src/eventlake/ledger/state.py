@@ -39,7 +39,7 @@ class State(FrozenModel):
     tables: dict[str, TableSchema] = Field(default_factory=dict)
     ids: tuple[IdFile, ...] = ()
     retired: dict[str, str] = Field(default_factory=dict)
-    """Index files that are no longer read, with the run that merged them."""
+    """Index files that are no longer read, with the run that replaced them."""
     retyped: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """By table, the columns whose type was changed, so that older files may have another."""
     runs: dict[str, int] = Field(default_factory=dict)

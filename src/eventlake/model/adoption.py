@@ -139,11 +139,11 @@ class _Decision:
         If they have none in common, the user's value; if they allow several, or none, `default`.
         """
         values = {table.entry.name: set(allowed(table)) for table in self.tables}
-        told = [one for one in values.values() if one]
-        if not told:
+        given = [one for one in values.values() if one]
+        if not given:
             return default
-        common = set[T].intersection(*told)
-        choices = {str(one): one for one in common or set[T].union(*told)}
+        common = set[T].intersection(*given)
+        choices = {str(one): one for one in common or set[T].union(*given)}
         self.check(name, choices)
         if (user := self.user_value(name)) is not None:
             return choices[user]

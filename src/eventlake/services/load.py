@@ -13,7 +13,7 @@ from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import Internal
 from eventlake.lake import Lake
 from eventlake.lakes import open_input_stores, open_job_runner, open_parts
-from eventlake.ledger import State, describe_refusals, resolve_source
+from eventlake.ledger import Ledger, State, describe_refusals, resolve_source
 from eventlake.model.commit import Commit, Counts, TableCommit
 from eventlake.model.settings import SettingChange, SourceSettings, list_changes
 from eventlake.model.tables import catalog_name
@@ -206,19 +206,10 @@ def load(  # noqa: PLR0913 - each is an option of the command
         new_inputs = copy_into_lake(new_inputs, parts.store, settings.folder, stores)
     # A sync may have loaded the archived copy of an input whose own load was killed.
     new_inputs = tuple(one for one in new_inputs if not state.has_loaded(one))
-    summary: dict[str, Any] = {
-        "source": settings.source,
-        "lake": parts.store.root,
+    summary = _summarize_inputs(parts, ledger, state, settings, listing)
+    summary |= {
         "files": len(new_inputs),
         "already_loaded": len(listing.inputs) - len(new_inputs),
-        "passed_over": listing.passed_over,
-        "setting_changes": list_changes(state.settings, settings),
-        "warnings": (
-            *settings.notes,
-            *rename_warnings(state, settings),
-            *describe_refusals(ledger),
-            *no_logs_warnings(listing),
-        ),
     }
     if not new_inputs:
         return _nothing_to_load(listing, summary)
@@ -230,6 +221,28 @@ def load(  # noqa: PLR0913 - each is an option of the command
     with mention_archived_streams(listing, settings.source):
         commit, finished = execute(run, runner)
     return make_result(commit, finished, summary, run.timings)
+
+
+def _summarize_inputs(
+    parts: Lake,
+    ledger: Ledger,
+    state: State,
+    settings: SourceSettings,
+    listing: archive.InputListing,
+) -> dict[str, Any]:
+    """The fields of a `LoadResult` that are known before the run, but for its numbers of files."""
+    return {
+        "source": settings.source,
+        "lake": parts.store.root,
+        "passed_over": listing.passed_over,
+        "setting_changes": list_changes(state.settings, settings),
+        "warnings": (
+            *settings.notes,
+            *rename_warnings(state, settings),
+            *describe_refusals(ledger),
+            *no_logs_warnings(listing),
+        ),
+    }
 
 
 def sync(  # noqa: PLR0913 - as above
