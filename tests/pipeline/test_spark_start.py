@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests import processes
@@ -82,3 +83,46 @@ def test_a_session_has_the_settings_of_the_lake_and_no_others() -> None:
         "2 unset",
         "same JVM False the first has ended True",
     ], ran.stdout + ran.stderr
+
+
+ARCHIVE = """if True:
+    import atexit
+    from pyspark import SparkContext
+    from eventlake.runners import class_archive, local
+    began = []
+    atexit.register = began.append
+    make = class_archive._start_making
+    session = local.LocalSpark("local[1]").session()
+    print(make in began)
+    options = SparkContext._gateway.proc.args
+    print(any(word.startswith("-XX:SharedArchiveFile=") for word in options))
+    log = local.log_path().read_text()
+    print("shared archive" in log.lower(), "SharedArchiveFile" in log)
+"""
+
+
+@pytest.mark.spark
+def test_spark_starts_from_the_archive_of_its_classes_once_it_is_made(tmp_path: Path) -> None:
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+
+    def run(*command: str) -> list[str]:
+        ran = subprocess.run(
+            [sys.executable, *command],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=processes.PATIENCE,
+        )
+        return ran.stdout.splitlines()
+
+    assert run("-c", ARCHIVE) == ["True", "False", "False False"]
+    run("-m", "eventlake.runners.class_archive")
+    (archive,) = (tmp_path / "eventlake").glob("*.jsa")
+    assert run("-c", ARCHIVE) == ["False", "True", "False False"]
+    made = archive.stat()
+    run("-m", "eventlake.runners.class_archive")
+    assert archive.stat() == made
+    archive.chmod(0o600)
+    archive.write_bytes(b"no archive")
+    assert run("-c", ARCHIVE)[:2] == ["False", "True"]  # Java goes on without it

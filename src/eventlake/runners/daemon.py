@@ -4,6 +4,7 @@ import gc
 
 from pyspark import daemon
 
+import eventlake.pipeline.compact
 import eventlake.pipeline.dedupe
 import eventlake.pipeline.read
 import eventlake.pipeline.write  # noqa: F401 - imported for the workers

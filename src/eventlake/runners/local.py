@@ -7,19 +7,22 @@ import re
 import stat
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import InsufficientPermissions, Unavailable
-from eventlake.runners.java import check_java
+from eventlake.runners.class_archive import use_archive
+from eventlake.runners.java import Java, find_java
+from eventlake.runners.jvm import class_path, start_gateway
 from eventlake.runners.reasons import start_failure
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 _CONF = {
@@ -72,7 +75,6 @@ def spark_session(master: str, settings: Mapping[str, str], log: Path) -> "Spark
     replaces it; Unavailable if Spark does not start.
     """
     # Imported here because it takes a second.
-    from pyspark import SparkConf  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     try:
@@ -83,11 +85,22 @@ def spark_session(master: str, settings: Mapping[str, str], log: Path) -> "Spark
         raise Unavailable(f"the Spark JVM has exited; its log is {log}") from problem
     if active is not None:
         _stop(active, settings)
-    check_java()
+    java = find_java()
+    options = use_archive(java, class_path()) if local_cores(master) else ()
+    return _new_session(master, settings, log, (java, options))
+
+
+def _new_session(
+    master: str, settings: Mapping[str, str], log: Path, jvm: tuple[Java, Sequence[str]]
+) -> "SparkSession":
+    """A new session, in a JVM of this Java with these options; Unavailable if it does not start."""
+    from pyspark import SparkConf  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
     all_settings = {**_conf(master), **settings, _MARK: _digest(settings)}
     try:
         conf = SparkConf(loadDefaults=False).setMaster(master).setAll(list(all_settings.items()))
-        _start_jvm(conf, log)
+        _start_jvm(master, conf, log, jvm)
         session = SparkSession.builder.config(conf=conf).getOrCreate()
         _warm_up(session, master)
         return session
@@ -97,6 +110,12 @@ def spark_session(master: str, settings: Mapping[str, str], log: Path) -> "Spark
         raise Unavailable(
             f"Spark did not start on {master}: {reason}; its log is {log}"
         ) from problem
+
+
+def run_empty_session(log: Path, options: Sequence[str]) -> None:
+    """Start a local session in a JVM with these options, and stop it with its JVM."""
+    settings = {"spark.driver.memory": "1g"}
+    _stop(_new_session("local[1]", settings, log, (find_java(), options)), NO_SETTINGS)
 
 
 def _fits(session: "SparkSession", master: str, settings: Mapping[str, str]) -> bool:
@@ -128,15 +147,20 @@ def _stop(session: "SparkSession", settings: Mapping[str, str]) -> None:
     SparkContext._gateway = SparkContext._jvm = None
 
 
-def _start_jvm(conf: Any, log: Path) -> None:
+def _start_jvm(master: str, conf: "SparkConf", log: Path, jvm: tuple[Java, Sequence[str]]) -> None:
     """Start Spark's JVM unless it runs, with its output in `log`."""
     from pyspark import SparkContext  # noqa: PLC0415
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
-    if SparkContext._gateway is None:
+    if SparkContext._gateway is not None:
+        return
+    if local_cores(master):
+        java, options = jvm
+        gateway = start_gateway(java, dict(conf.getAll()), log, options)
+    else:  # spark-submit reads the settings of the cluster's software on this machine
         with log.open("ab") as output:
             gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
-        SparkContext._ensure_initialized(gateway=gateway)
+    SparkContext._ensure_initialized(gateway=gateway)
 
 
 def _stop_half_started() -> None:

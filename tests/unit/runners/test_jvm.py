@@ -1,0 +1,38 @@
+"""Spark's JVM for a local session."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from eventlake.errors import Cancelled
+from eventlake.runners.java import Java
+from eventlake.runners.jvm import start_gateway
+
+
+@pytest.fixture
+def cancelled_soon() -> Iterator[None]:
+    """Raise `Cancelled` in the main thread after a moment, as SIGTERM does in a run."""
+
+    def cancel(number: int, frame: FrameType | None) -> None:
+        raise Cancelled
+
+    before = signal.signal(signal.SIGALRM, cancel)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("cancelled_soon")
+def test_a_jvm_that_is_starting_ends_with_a_cancelled_run(tmp_path: Path) -> None:
+    java, pid = tmp_path / "java", tmp_path / "pid"
+    java.write_text(f"#!/bin/sh\necho $$ > {pid}\nexec sleep 60\n")
+    java.chmod(0o755)
+    with pytest.raises(Cancelled):
+        start_gateway(Java(str(java), ""), {"spark.driver.memory": "1g"}, tmp_path / "log", ())
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
