@@ -1,6 +1,7 @@
-"""Every test here may ask for a container of its own, and for an Azure that refuses."""
+"""Every test here may ask for a container, for an Azure that refuses, and for metastores."""
 
 from tests.azure.azurite import azure
+from tests.azure.metastores import hive, hive_4, mariadb, private
 from tests.azure.refusing import refusing
 
-__all__ = ["azure", "refusing"]
+__all__ = ["azure", "hive", "hive_4", "mariadb", "private", "refusing"]

@@ -21,6 +21,7 @@ from tests.azure.refusing import TOKEN, Refusing
 
 TENANT, CLIENT = (f"{n}0000000-1111-2222-3333-444444444444" for n in (1, 2))
 SECRET = "a-secret-that-nobody-may-see"
+ONLY = "it may only have client_secret or account_key or metastore_password, as a string"
 ENVIRONMENT = EnvironmentSecrets(AzureSettings.secrets)
 IDS = {"tenant_id": TENANT, "client_id": CLIENT}
 
@@ -106,8 +107,8 @@ def test_a_file_of_credentials(
     ("text", "message"),
     [
         (f"client_secret = {SECRET}", "not valid TOML"),
-        (f'password = "{SECRET}"', "it may only have client_secret or account_key, as a string"),
-        ("account_key = 5", "it may only have client_secret or account_key, as a string"),
+        (f'password = "{SECRET}"', ONLY),
+        ("account_key = 5", ONLY),
         (None, "No such file"),
     ],
 )

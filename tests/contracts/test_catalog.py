@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from eventlake.catalogs.files import FilesCatalog
+from eventlake.catalogs.hive import HiveCatalog
+from eventlake.catalogs.hive_calls import HiveCalls
+from eventlake.catalogs.private_metastore import PrivateMetastore
 from eventlake.errors import InvalidSettings, MissingTable
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.schema import Column
@@ -14,10 +17,12 @@ from eventlake.model.types import Type
 from eventlake.ports import Catalog, NoProgress
 from eventlake.stores import Disk
 from tests.aws.glue import aws, glue
+from tests.azure.azurite import azure
+from tests.azure.metastores import Metastore, hive, hive_4, mariadb, private
 from tests.catalogs import MemoryCatalog, add_columns, add_partitions, register
 from tests.lakes import Recorder
 
-__all__ = ["aws", "glue"]
+__all__ = ["aws", "azure", "glue", "hive", "hive_4", "mariadb", "private"]
 
 Connect = Callable[[], Catalog]
 
@@ -37,9 +42,27 @@ def _memory(_: pytest.FixtureRequest) -> Connect:
     return lambda: catalog
 
 
+def _hive(request: pytest.FixtureRequest) -> Connect:
+    server: Metastore = request.getfixturevalue("hive")
+    return lambda: server.catalog(f"file:{request.getfixturevalue('tmp_path')}")
+
+
+def _hive_4(request: pytest.FixtureRequest) -> Connect:
+    server: Metastore = request.getfixturevalue("hive_4")
+    return lambda: server.catalog(f"file:{request.getfixturevalue('tmp_path')}")
+
+
+def _private(request: pytest.FixtureRequest) -> Connect:
+    server: PrivateMetastore = request.getfixturevalue("private")
+    return lambda: HiveCatalog(HiveCalls(server.addresses), server.root)
+
+
 BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Connect]] = {
     "files": _files,
     "glue": _glue,
+    "hive": _hive,
+    "hive-4": _hive_4,
+    "hive-private": _private,
     "memory": _memory,
 }
 
@@ -317,6 +340,15 @@ def test_retyping_changes_no_other_column(catalog: Catalog) -> None:
     catalog.retype(ORDERS.with_columns([column("total", Type.DECIMAL), column("new")]))
     assert found(catalog).columns == (ID, WHEN, column("total", Type.DECIMAL))
     assert found(catalog).partitions == (SEVEN,)
+
+
+@pytest.mark.parametrize("kind", [Type.BIGINT, Type.TIMESTAMP, Type.BOOLEAN])
+def test_retyping_to_a_type_that_does_not_hold_all_values(catalog: Catalog, kind: Type) -> None:
+    table = ORDERS.with_columns([column("total")]).with_partitions([SEVEN, EIGHT])
+    register(catalog, table)
+    catalog.retype(ORDERS.with_columns([column("total", kind)]))
+    assert found(catalog).columns == (ID, WHEN, column("total", kind))
+    assert found(catalog).partitions == (SEVEN, EIGHT)
 
 
 def test_removing_partitions_leaves_the_others(catalog: Catalog) -> None:

@@ -22,7 +22,7 @@ import eventlake.verify
 from eventlake.archive import lake_address
 from eventlake.errors import InvalidSettings
 from eventlake.lakes import open_store
-from eventlake.model.commit import Commit, Counts, DataFile, Input, TableCommit
+from eventlake.model.commit import Commit, Counts, DataFile, Input, StagedFile, TableCommit
 from eventlake.model.layout import DEFAULT_LAYOUT, data_path, partition_path
 from eventlake.model.naming import Call
 from eventlake.model.schema import new_table
@@ -72,6 +72,8 @@ class Lake:
     commits: int = 0
     elsewhere: Callable[[Path], str] | None = None
     """The addresses of an archive that is not in the lake."""
+    quarantined: str = ""
+    """The quarantine file of the next commit."""
 
     def archive(self, name: str, content: bytes) -> Path:
         path = self.root / "my logs" / name
@@ -101,7 +103,9 @@ class Lake:
             inputs=tuple(Input(uri=self.address(p), fingerprint="f", size=1) for p in inputs),
             counts=Counts(**books),
             tables=tuple(self._table(name, files) for name, files in tables.items()),
+            quarantine=StagedFile(staged="", path=self.quarantined) if self.quarantined else None,
         )
+        self.quarantined = ""
         self.ledger.mkdir(parents=True, exist_ok=True)
         (self.ledger / f"{self.commits:012d}.json").write_bytes(made.to_json())
         return made
@@ -151,7 +155,8 @@ class Lake:
     def quarantine(self, *reasons: str) -> None:
         """What the next commit's run kept of lines that are no events."""
         run = str(int(self.run) + 1)
-        path = self.root / DEFAULT_LAYOUT.quarantine_path(self.settings.folder, run)
+        self.quarantined = DEFAULT_LAYOUT.quarantine_path(self.settings.folder, run)
+        path = self.root / self.quarantined
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.table({"reason": reasons, "run_id": [run] * len(reasons)}), path)
 
@@ -509,7 +514,8 @@ def test_a_quarantine_that_lost_a_line(lake: Lake) -> None:
 def test_a_quarantine_of_no_commit(lake: Lake) -> None:
     lake.commit(lake.gz(line("a")), [Row("a")])
     lake.quarantine("not_json")
-    assert problem(lake.verify()).startswith("runs in the quarantine that never committed: ")
+    found = lake.verify()
+    assert problem(found) == f"quarantine files that no commit names: {lake.quarantined}"
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])

@@ -6,14 +6,8 @@ from functools import partial
 from typing import Any
 
 from eventlake.aws import Access
-from eventlake.catalogs.glue_calls import (
-    EXISTS,
-    MISSING,
-    ChangedError,
-    GlueCalls,
-    resource_of,
-    retry_on_change,
-)
+from eventlake.catalogs.changes import ChangedError, retry_on_change
+from eventlake.catalogs.glue_calls import EXISTS, MISSING, GlueCalls, resource_of
 from eventlake.catalogs.glue_projection import ENABLED, missing_parameters
 from eventlake.catalogs.glue_tables import (
     Shape,

@@ -1,7 +1,6 @@
 """Calls of AWS Glue: pages, batches, retries, and errors that name the permission."""
 
-import random
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -9,22 +8,16 @@ from itertools import islice
 from typing import Any
 
 from eventlake.aws import Access, ClientError, aws_errors, error_code, xform_name
+from eventlake.catalogs.changes import ChangedError, retry_on_change
 from eventlake.catalogs.glue_tables import Shape
 from eventlake.clock import SYSTEM_CLOCK, Clock
-from eventlake.errors import Unavailable
 from eventlake.model.catalog import CatalogTable
 
 MAX_BATCH = 100
 """Glue's maximum of partitions in one call."""
-RETRIES = 8
-"""Retries of an update when others have changed the table."""
 
 MISSING, EXISTS = "EntityNotFoundException", "AlreadyExistsException"
 CHANGED = "ConcurrentModificationException"
-
-
-class ChangedError(Unavailable):
-    """The table was changed concurrently: read it again and retry."""
 
 
 @dataclass(frozen=True)
@@ -98,16 +91,6 @@ class GlueCalls:
 
 def resource_of(table: CatalogTable) -> str:
     return f"table/{table.database}/{table.name}"
-
-
-def retry_on_change(clock: Clock, work: Callable[[], Any]) -> Any:
-    """Call `work`, and again with increasing pauses while it raises `ChangedError`."""
-    for number in range(RETRIES):
-        try:
-            return work()
-        except ChangedError:
-            clock.sleep(random.uniform(0, 0.05 * 2**number))  # noqa: S311 - not a secret
-    return work()
 
 
 def _raise_first_error(action: str, errors: Sequence[Shape]) -> None:

@@ -5,40 +5,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from eventlake.catalogs.glue_projection import ENABLED
+from eventlake.catalogs.hive_types import (
+    FORMATS,
+    is_own_type,
+    parse_column,
+    parse_format,
+    partition_folder,
+)
 from eventlake.errors import InvalidSettings
 from eventlake.model.catalog import CatalogTable
-from eventlake.model.layout import partition_path
 from eventlake.model.schema import Column
-from eventlake.model.types import Type
 
 Shape = dict[str, Any]
 """A table, partition or storage descriptor of boto3."""
 
 SOURCE = "eventlake.source"
 """The table parameter with the source's id."""
-
-_SERDES: Mapping[str, Mapping[str, str]] = {
-    "parquet": {
-        "input": "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
-        "output": "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
-        "serde": "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
-    },
-    # With this serde, a list in a string column is read as JSON text.
-    "json": {
-        "input": "org.apache.hadoop.mapred.TextInputFormat",
-        "output": "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
-        "serde": "org.openx.data.jsonserde.JsonSerDe",
-    },
-}
-
-_OWN_TYPES = frozenset(map(str, Type))
-_TYPES: Mapping[str, Type] = {
-    **{str(kind): kind for kind in Type},
-    **dict.fromkeys(("tinyint", "smallint", "int", "integer"), Type.BIGINT),
-    **dict.fromkeys(("decimal", "double", "float"), Type.DECIMAL),
-}
-"""Glue types as column types; all others become strings."""
-
 
 # To Glue
 
@@ -60,16 +42,16 @@ def table_input(root: str, table: CatalogTable) -> Shape:
 
 
 def _storage(root: str, table: CatalogTable) -> Shape:
-    names = _SERDES[table.format]
+    classes = FORMATS[table.format]
     return {
         "Columns": [glue_column(column) for column in table.columns],
         "Location": location(root, table),
-        "InputFormat": names["input"],
-        "OutputFormat": names["output"],
+        "InputFormat": classes.input,
+        "OutputFormat": classes.output,
         "Compressed": False,  # Parquet is compressed inside the file
         "NumberOfBuckets": -1,
         "SerdeInfo": {
-            "SerializationLibrary": names["serde"],
+            "SerializationLibrary": classes.serde,
             "Parameters": {"serialization.format": "1"},
         },
         "StoredAsSubDirectories": False,
@@ -94,7 +76,7 @@ def partition_input(root: str, table: CatalogTable, registered: Shape, values: S
 
 
 def partition_location(root: str, table: CatalogTable, values: Mapping[str, str]) -> str:
-    return f"{location(root, table)}{_folder(table, values)}/"
+    return f"{location(root, table)}{partition_folder(table, values)}/"
 
 
 def partition_range(table: CatalogTable, inputs: Sequence[Shape]) -> str:
@@ -103,12 +85,6 @@ def partition_range(table: CatalogTable, inputs: Sequence[Shape]) -> str:
         table.partition_columns, zip(*(one["Values"] for one in inputs), strict=True), strict=True
     )
     return " AND ".join(f"{key} >= '{min(v)}' AND {key} <= '{max(v)}'" for key, v in keys)
-
-
-def _folder(table: CatalogTable, values: Mapping[str, str]) -> str:
-    if table.format == "json":  # reports are in folders by day, then by source
-        return partition_path({"day": values["day"], "source": table.source or values["source_id"]})
-    return partition_path(values)
 
 
 def missing_columns(current: Collection[Shape], wanted: Collection[Shape]) -> list[Shape]:
@@ -159,7 +135,7 @@ def catalog_table(root: str, shape: Shape) -> CatalogTable:
         foreign={
             column["Name"]: column.get("Type", "")
             for column in columns_of(shape)
-            if _type_text(column) not in _OWN_TYPES
+            if not is_own_type(column.get("Type", ""))
         },
     )
 
@@ -174,18 +150,11 @@ def partition_names(shape: Shape) -> tuple[str, ...]:
 
 
 def _column(shape: Shape) -> Column:
-    kind = _type_text(shape)
-    column_type = _TYPES.get(kind) or _TYPES.get(kind.partition("(")[0], Type.STRING)
-    return Column(name=shape["Name"], type=column_type)
-
-
-def _type_text(shape: Shape) -> str:
-    return str(shape.get("Type", "")).lower().replace(" ", "")
+    return parse_column(shape["Name"], shape.get("Type", ""))
 
 
 def _format(storage: Shape) -> str:
-    serde = storage.get("SerdeInfo", {}).get("SerializationLibrary", "").lower()
-    return next((name for name in _SERDES if name in serde), "")
+    return parse_format(storage.get("SerdeInfo", {}).get("SerializationLibrary", ""))
 
 
 def check_same(root: str, table: CatalogTable, registered: Shape) -> None:

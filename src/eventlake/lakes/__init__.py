@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # these import Arrow, which commands like --help must not wai
     from eventlake.stores import Store
 
 __all__ = [
+    "absolute_paths",
     "choose_model",
     "cluster_checks",
     "describe_addresses",
@@ -51,7 +52,7 @@ def open_parts(
     if not isinstance(lake, str | Path | LakeSettings):
         return lake
     kind = _open_kind(lake, secrets)
-    return replace(kind.make_lake(kind.open_store(make=make)), clock=clock)
+    return replace(kind.make_lake(kind.open_store(make=make)), clock=clock, open_bucket=open_store)
 
 
 def open_store(
@@ -180,11 +181,11 @@ def _read_file(path: Path) -> LakeSettings:
         settings = lake_settings(values)
     except InvalidSettings as problem:
         raise InvalidSettings(f"{path}: {problem}") from problem
-    return settings.model_copy(update=_absolute_paths(path.parent, settings))
+    return settings.model_copy(update=absolute_paths(path.parent, settings))
 
 
-def _absolute_paths(folder: Path, settings: LakeSettings) -> dict[str, str]:
-    """The paths in a file of settings, which are relative to its folder."""
-    names = ("path", "credentials_file")
+def absolute_paths(folder: Path, settings: LakeSettings) -> dict[str, str]:
+    """The paths in settings as absolute ones; relative ones are below `folder`."""
+    names = ("path", "credentials_file", "metastore_jars")
     values = {name: getattr(settings, name, "") for name in names}
     return {name: str(folder / parse_path(v, name)) for name, v in values.items() if v}

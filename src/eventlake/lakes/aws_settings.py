@@ -180,6 +180,10 @@ class AwsSettings(LakeSettings):
                 "emr_serverless_application_id and emr_serverless_role_arn: set both or neither"
             )
 
+    @property
+    def has_cluster(self) -> bool:
+        return bool(self.emr_cluster_id or self.emr_serverless_application_id)
+
     @classmethod
     def parse_address(cls, address: str) -> Mapping[str, str]:
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")

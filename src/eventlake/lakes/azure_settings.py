@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from eventlake.errors import InvalidSettings
 from eventlake.model.azure import AZURE_SECRETS, AzureLogin
@@ -14,6 +14,10 @@ from eventlake.model.lake import LakeSettings
 STORAGE_ACCOUNT = r"^[a-z0-9]{3,24}$"
 CONTAINER = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 OPTIONAL_GUID = r"^$|^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+METASTORE = (
+    r"^$|^thrift://[\w.-]+:\d+(,thrift://[\w.-]+:\d+)*$"
+    r"|^(jdbc:)?(mysql|mariadb)://[\w.-]+(:\d+)?/\w+(\?[\w=&.-]*)?$"
+)
 
 SEGMENT_NAMES = {
     "azure_storage_account": "storage_account",
@@ -25,7 +29,7 @@ SEGMENT_NAMES = {
 
 
 class AzureSettings(LakeSettings):
-    """A container in ADLS for the collector's archive; tables are not supported there yet."""
+    """A lake in a container of ADLS, with tables in a Hive metastore."""
 
     kind = "azure"
     chosen_by = "storage_account"
@@ -69,8 +73,26 @@ class AzureSettings(LakeSettings):
     credentials_file: Annotated[
         str,
         Field(
-            description="A TOML file with `client_secret` or `account_key`, relative to the "
-            "settings; by default `AZURE_CLIENT_SECRET` and `AZURE_STORAGE_ACCOUNT_KEY`"
+            description="A TOML file with `client_secret`, `account_key` or `metastore_password`, "
+            "relative to the settings; by default `AZURE_CLIENT_SECRET`, "
+            "`AZURE_STORAGE_ACCOUNT_KEY` and `METASTORE_PASSWORD`"
+        ),
+    ] = ""
+    metastore_url: Annotated[
+        str,
+        Field(
+            pattern=METASTORE,
+            description="The Hive metastore: `thrift://host:9083` of a server (several with commas "
+            "between them), or `jdbc:mysql://host:3306/database` of its MySQL or MariaDB database; "
+            "without it, tables are registered in files of the lake",
+        ),
+    ] = ""
+    metastore_user: Annotated[str, Field(description="The user of the metastore's database")] = ""
+    metastore_jars: Annotated[
+        str,
+        Field(
+            description="A folder with the files that EventLake otherwise downloads from Maven's "
+            "central repository to use a metastore's database"
         ),
     ] = ""
     endpoint: Annotated[
@@ -80,6 +102,13 @@ class AzureSettings(LakeSettings):
             description="The URL of an emulator of the blob service, with or without the account",
         ),
     ] = ""
+
+    @field_validator("metastore_url")
+    @classmethod
+    def _refuse_password(cls, url: str) -> str:
+        if re.search(r"[?&](password|user)=", url):
+            raise ValueError("without user and password: set metastore_user and METASTORE_PASSWORD")
+        return url
 
     @classmethod
     def parse_address(cls, address: str) -> Mapping[str, str]:

@@ -58,7 +58,7 @@ class RegisteredKind(NamedTuple):
 KINDS: Mapping[str, RegisteredKind] = {
     "local": RegisteredKind("eventlake.lakes.local", "Local"),
     "aws": RegisteredKind("eventlake.lakes.aws", "Aws", extra="aws"),
-    "azure": RegisteredKind("eventlake.lakes.azure", "Azure"),
+    "azure": RegisteredKind("eventlake.lakes.azure", "Azure", extra="azure"),
 }
 
 

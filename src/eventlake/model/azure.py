@@ -17,5 +17,6 @@ class AzureLogin(StrEnum):
 AZURE_SECRETS: Mapping[str, str] = {
     "client_secret": "AZURE_CLIENT_SECRET",
     "account_key": "AZURE_STORAGE_ACCOUNT_KEY",
+    "metastore_password": "METASTORE_PASSWORD",
 }
 """Secrets, and the environment variable each is read from."""

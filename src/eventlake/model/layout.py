@@ -79,6 +79,25 @@ def archive_path(folder: str) -> str:
     return f"{LOGS}/{folder}"
 
 
+def rewritten_path(path: str, run_id: str) -> str:
+    """A path beside `path` for the object that a run puts in its place: `x.gz` → `x-r<run>.gz`.
+
+    The id of a run that has rewritten the object before is replaced.
+    """
+    folder, slash, name = path.rpartition("/")
+    stem, dot, suffix = name.partition(".")
+    stem = _REWRITTEN.sub("", stem)
+    return f"{folder}{slash}{stem}-r{run_id}{dot}{suffix}"
+
+
+def is_rewritten(path: str) -> bool:
+    """Whether a path is one that `rewritten_path` has made."""
+    return bool(_REWRITTEN.search(path.rpartition("/")[2].partition(".")[0]))
+
+
+_REWRITTEN = re.compile(r"-r\d{19}$", re.ASCII)
+
+
 def run_day(run_id: str) -> str:
     """The UTC day a run was planned; a run's id is Unix nanoseconds."""
     return datetime.fromtimestamp(int(run_id) // 10**9, UTC).strftime("%Y-%m-%d")
@@ -96,9 +115,15 @@ class Layout:
     quarantine: str = "segment-data/quarantine"
     ledger: str = "segment-data/ledger"
     catalog: str = "segment-data/catalog"
+    databases: str = "segment-data/databases"
+    """The folders of a Hive metastore's databases. Dropping a database deletes its folder, so no
+    table may be in there."""
     sources: str = "segment-data/sources.json"
     """The sources of the lake, and the names that each owns."""
     stage: str = "segment-stage"
+    schemas: str = ""
+    """The folder, below that of a source's tables, of JSON files with their schemas; empty if the
+    lake has none."""
 
     @property
     def roots(self) -> tuple[str, ...]:
@@ -117,6 +142,10 @@ class Layout:
     def report_path(self, folder: str, run_id: str) -> str:
         return f"{self.reports}/day={run_day(run_id)}/source={folder}/run_id={run_id}/report.json"
 
+    def receipt_path(self, folder: str, run_id: str) -> str:
+        """The receipt of a run that has forgotten a user; the page beside it ends in `.html`."""
+        return f"{self.report_path(folder, run_id).rpartition('/')[0]}/receipt.json"
+
     def parse_report_path(self, path: str) -> tuple[str, str] | None:
         """The day and the source's folder of a report; None for the path of something else."""
         match = self._match_report(path)
@@ -132,11 +161,18 @@ class Layout:
         pattern = r"/day=([^/]+)/source=([^/]+)/run_id=([^/]+)/report\.json"
         return re.fullmatch(re.escape(self.reports) + pattern, path)
 
+    def schema_path(self, source_path: str, table: str) -> str:
+        """The path of a table's schema, in the folder of its source."""
+        return f"{source_path}/{self.schemas}/{table}.json"
+
     def quarantine_path(self, folder: str, run_id: str) -> str:
         return f"{self.quarantine}/{folder}/day={run_day(run_id)}/{run_id}.parquet"
 
     def ledger_path(self, folder: str) -> str:
         return f"{self.ledger}/{folder}"
+
+    def users_path(self, folder: str, run_id: str) -> str:
+        return f"{self.ledger_path(folder)}/users/{run_id}.arrow"
 
     def ids_path(self, folder: str, run_id: str, number: int) -> str:
         return f"{self.ledger_path(folder)}/ids/{run_id}-{number}.parquet"
@@ -144,6 +180,9 @@ class Layout:
 
 DEFAULT_LAYOUT = Layout()
 """The layout of a new lake, except in ADLS."""
+
+ADLS_LAYOUT = Layout(data="staging", schemas="schemas")
+"""The layout of lakes in ADLS, which is that of Segment's."""
 
 
 def data_path(table: str, partition: Mapping[str, str], run_id: str, number: int) -> str:

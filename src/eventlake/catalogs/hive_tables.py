@@ -1,0 +1,212 @@
+"""Conversion of tables to and from the structures of a Hive metastore."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from typing import Any
+
+from hive_metastore.ttypes import (
+    FieldSchema,
+    Partition,
+    SerDeInfo,
+    StorageDescriptor,
+    Table,
+)
+
+from eventlake.catalogs.hive_types import (
+    FORMATS,
+    is_own_type,
+    parse_column,
+    parse_format,
+    partition_folder,
+)
+from eventlake.errors import InvalidSettings
+from eventlake.model.catalog import CatalogTable
+from eventlake.model.layout import partition_path
+from eventlake.model.schema import Column
+
+SOURCE = "eventlake.source"
+"""The table parameter with the source's id."""
+VERSION = "eventlake.version"
+"""The table parameter that counts our changes."""
+
+_SPARK_TYPES = {"bigint": "long"}
+"""Spark's names of types in JSON, where they are others."""
+
+
+# To Hive
+
+
+def make_table(root: str, table: CatalogTable) -> Any:
+    """The metastore's structure of a new table."""
+    classes = FORMATS[table.format]
+    place = location(root, table)
+    return Table(
+        dbName=table.database,
+        tableName=table.name,
+        tableType="EXTERNAL_TABLE",
+        partitionKeys=[_field(name, "string") for name in table.partition_columns],
+        parameters={
+            "EXTERNAL": "TRUE",
+            VERSION: "0",
+            **_own_parameters(table),
+        },
+        sd=StorageDescriptor(
+            cols=list(map(make_column, table.columns)),
+            location=place,
+            inputFormat=classes.input,
+            outputFormat=classes.output,
+            compressed=False,
+            numBuckets=-1,
+            serdeInfo=SerDeInfo(
+                serializationLib=classes.serde,
+                parameters={"serialization.format": "1", **_serde_parameters(table, place)},
+            ),
+            bucketCols=[],
+            sortCols=[],
+            parameters={},
+        ),
+    )
+
+
+def _serde_parameters(table: CatalogTable, place: str) -> dict[str, str]:
+    return {"path": place} if table.format == "json" else {}
+
+
+def _own_parameters(table: CatalogTable) -> dict[str, str]:
+    if table.format == "json":  # all sources share the table of reports
+        return spark_parameters(table)
+    return {SOURCE: table.source} if table.source else {}
+
+
+def spark_parameters(table: CatalogTable) -> dict[str, str]:
+    """Parameters with which Spark reads JSON files itself: it does not bring the serde for them."""
+    columns = [(one.name.lower(), str(one.type)) for one in table.columns]
+    columns += [(name, "string") for name in table.partition_columns]
+    fields = [
+        {"name": name, "type": _SPARK_TYPES.get(kind, kind), "nullable": True, "metadata": {}}
+        for name, kind in columns
+    ]
+    keys = {
+        f"spark.sql.sources.schema.partCol.{number}": name
+        for number, name in enumerate(table.partition_columns)
+    }
+    return {
+        "spark.sql.sources.provider": "json",
+        "spark.sql.partitionProvider": "catalog",
+        "spark.sql.sources.schema": json.dumps({"type": "struct", "fields": fields}),
+        "spark.sql.sources.schema.numPartCols": str(len(keys)),
+        **keys,
+    }
+
+
+def make_column(column: Column) -> Any:
+    return _field(column.name.lower(), str(column.type))
+
+
+def _field(name: str, kind: str) -> Any:
+    return FieldSchema(name=name, type=kind, comment="")
+
+
+def location(root: str, table: CatalogTable) -> str:
+    return f"{root}/{table.location}"
+
+
+def partition_location(root: str, table: CatalogTable, values: Mapping[str, str]) -> str:
+    return f"{location(root, table)}/{partition_folder(table, values)}"
+
+
+def make_partition(root: str, table: CatalogTable, entry: Any, values: Mapping[str, str]) -> Any:
+    """A new partition, with the registered table's columns and classes."""
+    storage = copy(entry.sd)
+    storage.location = partition_location(root, table, values)
+    return Partition(
+        values=[values[name] for name in table.partition_columns],
+        dbName=table.database,
+        tableName=table.name,
+        sd=storage,
+        parameters={},
+    )
+
+
+def partition_name(table: CatalogTable, values: Mapping[str, str]) -> str:
+    """The metastore's name of a partition, as `day=2026-11-01/hr=07`."""
+    return partition_path({name: values[name] for name in table.partition_columns})
+
+
+# From Hive
+
+
+def path_below(root: str, storage: Any) -> str | None:
+    """A location relative to the root; None if it is elsewhere or, as for a view, unset."""
+    place = re.sub(r"^abfs://", "abfss://", getattr(storage, "location", None) or "")
+    return place.removeprefix(f"{root}/").rstrip("/") if place.startswith(f"{root}/") else None
+
+
+def catalog_table(root: str, entry: Any) -> CatalogTable:
+    """A table of the metastore below the root, without its partitions; also one of others."""
+    serde = entry.sd.serdeInfo.serializationLib or ""
+    return CatalogTable(
+        database=entry.dbName,
+        name=entry.tableName,
+        source=(entry.parameters or {}).get(SOURCE, ""),
+        location=path_below(root, entry.sd) or "",
+        columns=tuple(parse_column(one.name, one.type) for one in entry.sd.cols or ()),
+        partition_columns=partition_names(entry),
+        format=parse_format(serde),
+        foreign={one.name: one.type for one in entry.sd.cols or () if not is_own_type(one.type)},
+    )
+
+
+def partition_names(entry: Any) -> tuple[str, ...]:
+    return tuple(key.name for key in entry.partitionKeys or ())
+
+
+def missing_columns(entry: Any, columns: Iterable[Column]) -> list[Any]:
+    """The metastore's structures of those columns that a table lacks."""
+    names = {column.name.lower() for column in entry.sd.cols or ()}
+    return [make_column(one) for one in columns if one.name.lower() not in names]
+
+
+def set_types(entry: Any, columns: Sequence[Column]) -> bool:
+    """Give the columns of a registered table these types, in place; False if it has them."""
+    types = {column.name.lower(): str(column.type) for column in columns}
+    changed = [one for one in entry.sd.cols if types.get(one.name.lower(), one.type) != one.type]
+    for one in changed:
+        one.type = types[one.name.lower()]
+    return bool(changed)
+
+
+def check_same(root: str, table: CatalogTable, entry: Any) -> None:
+    """Raise InvalidSettings if the registered table has another location or other partitions."""
+    full = table.full_name
+    # All lakes of a metastore share the table of reports; its partitions have their own locations.
+    if table.format != "json" and path_below(root, entry.sd) != table.location:
+        raise InvalidSettings(
+            f"the Hive table {full} has the location {entry.sd.location or 'none'}, not "
+            f"{location(root, table)}: set another database or a table_prefix for this source, or "
+            "drop that table and run `eventlake repair`"
+        )
+    if partition_names(entry) != table.partition_columns:
+        raise InvalidSettings(
+            f"the Hive table {full} is partitioned by {', '.join(partition_names(entry))}, and "
+            f"date_partition asks for {', '.join(table.partition_columns)}: set the "
+            "date_partition that the table has, or drop the table and load again"
+        )
+
+
+def check_locations(root: str, table: CatalogTable, registered: Iterable[Any]) -> None:
+    """Raise InvalidSettings if a registered partition of the reports is that of another lake.
+
+    The keys of the table are only source and day, so they cannot tell the two apart.
+    """
+    for one in registered:
+        values = dict(zip(table.partition_columns, one.values, strict=True))
+        if one.sd.location.rstrip("/") != partition_location(root, table, values):
+            raise InvalidSettings(
+                f"{table.full_name} has the reports of the source {values['source_id']} of "
+                f"{values['day']} in another lake ({one.sd.location}): sources of lakes that share "
+                "a metastore need different ids (--source-id); `eventlake reports` and "
+                "`eventlake query` show this lake's own"
+            )

@@ -1,0 +1,68 @@
+"""Names that the catalogs with Hive's structures share: of types, file formats and folders."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from eventlake.model.catalog import CatalogTable
+from eventlake.model.layout import partition_path
+from eventlake.model.schema import Column
+from eventlake.model.types import Type
+
+
+class FormatClasses(NamedTuple):
+    """The Java classes with which engines read and write the files of a format."""
+
+    input: str
+    output: str
+    serde: str
+
+
+FORMATS: Mapping[str, FormatClasses] = {
+    "parquet": FormatClasses(
+        input="org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
+        output="org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
+        serde="org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
+    ),
+    # With this serde, a list in a string column is read as JSON text.
+    "json": FormatClasses(
+        input="org.apache.hadoop.mapred.TextInputFormat",
+        output="org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
+        serde="org.openx.data.jsonserde.JsonSerDe",
+    ),
+}
+
+_OWN_TYPES = frozenset(map(str, Type))
+_TYPES: Mapping[str, Type] = {
+    **{str(kind): kind for kind in Type},
+    **dict.fromkeys(("tinyint", "smallint", "int", "integer"), Type.BIGINT),
+    **dict.fromkeys(("decimal", "double", "float"), Type.DECIMAL),
+}
+"""The catalog's types as column types; all others become strings."""
+
+
+def is_own_type(text: str) -> bool:
+    """Whether a catalog's type is one that EventLake uses, so that nothing is lost by parsing."""
+    return _normalize(text) in _OWN_TYPES
+
+
+def parse_column(name: str, text: str) -> Column:
+    """A column of a catalog, in the column type that is closest to its type there."""
+    kind = _normalize(text)
+    column_type = _TYPES.get(kind) or _TYPES.get(kind.partition("(")[0], Type.STRING)
+    return Column(name=name, type=column_type)
+
+
+def _normalize(text: str) -> str:
+    return text.lower().replace(" ", "")
+
+
+def parse_format(serde: str) -> str:
+    """The format whose files a serde reads; empty for any other."""
+    return next((name for name in FORMATS if name in serde.lower()), "")
+
+
+def partition_folder(table: CatalogTable, values: Mapping[str, str]) -> str:
+    """The path of a partition below its table."""
+    if table.format == "json":  # reports are in folders by day, then by source
+        return partition_path({"day": values["day"], "source": table.source or values["source_id"]})
+    return partition_path(values)
