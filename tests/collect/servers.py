@@ -88,7 +88,8 @@ def file_limit(files: int) -> Iterator[None]:
 def archived(lake: Path, pattern: str = "*/*.gz", source: str = "web") -> list[dict[str, Any]]:
     """Return all events in the archive of the source."""
     files = sorted((lake / "segment-logs" / source).glob(pattern))
-    return [json.loads(line) for file in files for line in gzip.open(file).read().splitlines()]
+    lines = (line for file in files for line in gzip.decompress(file.read_bytes()).splitlines())
+    return [json.loads(line) for line in lines if line]  # a forgotten event leaves an empty line
 
 
 def rejected(lake: Path) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ from eventlake.collect.intake import (
 from eventlake.collect.keys import SourceKeys, parse_basic_user
 from eventlake.collect.limits import DEFAULTS, MAX_BODY_BYTES, Limits
 from eventlake.collect.metrics import Metrics
+from eventlake.collect.mount import Mount
 from eventlake.collect.openapi import DESCRIPTION
 from eventlake.collect.proxies import TrustedProxies
 from eventlake.collect.refusal import Refusal, too_large
@@ -39,6 +40,7 @@ CALLS_BY_PATH = {f"/v1/{call}": call for call in _CALLS} | {
 BATCH_PATHS = frozenset(("/v1/batch", "/v1/import", "/v1/b"))
 _EVENT_PATHS = BATCH_PATHS | CALLS_BY_PATH.keys()
 # analytics.js reports its own metrics here, without a key; they are not used.
+_OWN_PREFIX = "/v1/"
 SDK_METRICS_PATH = "/v1/m"
 PIXEL_PREFIX = "/v1/pixel/"
 GIF = binascii.unhexlify(
@@ -70,6 +72,8 @@ class App:
     limits: Limits = DEFAULTS
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
     metrics: Metrics = field(default_factory=Metrics)
+    mount: Mount | None = None
+    """Answers all paths but `/v1/…` and `/health`, if there is one."""
 
     def __post_init__(self) -> None:
         self.budget = Budget(self.limits)
@@ -82,6 +86,9 @@ class App:
         `Refusal` for a wrong key, and a 400 one for a body that will be too large.
         """
         request.path = request.path.rstrip("/")
+        if self.mount and not request.path.startswith(_OWN_PREFIX) and request.path != "/health":
+            request.is_mounted = request.stores_body = True
+            return
         if request.method != "POST" or request.path not in _EVENT_PATHS:
             return
         user = parse_basic_user(request.headers.get(b"authorization", b""))
@@ -101,7 +108,10 @@ class App:
         try:
             if request.refusal:
                 raise request.refusal
-            reply = await self._route(request)
+            if self.mount and request.is_mounted:
+                reply = await self.mount.answer(request)
+            else:
+                reply = await self._route(request)
         except Refusal as refusal:
             return self.make_error_reply(refusal, request.source)
         except Exception:
@@ -113,6 +123,10 @@ class App:
             self.budget.release(request)
         self.metrics.responses[reply.status] += 1
         return reply
+
+    def may_mount(self, url: bytes) -> bool:
+        """Return whether a request may be for the mounted app, by its URL as it was sent."""
+        return self.mount is not None and not url.startswith(b"/v1/")
 
     def make_error_reply(self, refusal: Refusal, source: Source | None = None) -> Reply:
         """Return the reply to a refused request, and count it for its source, if that is known."""
@@ -148,10 +162,14 @@ class App:
             raise Refusal(404, "not_found", "no such path; see /openapi.json")
         _require_method(method, "GET")
         if path == "/metrics":
-            sources = {one.name: (one.counts, one.get_gauges()) for one in self.keys.sources}
-            text = self.metrics.render(sources)
-            return Reply(200, text.encode(), b"text/plain; version=0.0.4; charset=utf-8")
+            text = self.render_metrics().encode()
+            return Reply(200, text, b"text/plain; version=0.0.4; charset=utf-8")
         return Reply(200, b'{"status":"ok"}' if path == "/health" else DESCRIPTION)
+
+    def render_metrics(self) -> str:
+        """The metrics of the collector and its sources, in the format of Prometheus."""
+        sources = {one.name: (one.counts, one.get_gauges()) for one in self.keys.sources}
+        return self.metrics.render(sources)
 
     async def _collect(self, request: Request) -> Reply:
         """Store the events of a request; frees its body and reserves memory for its lines.

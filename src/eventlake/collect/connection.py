@@ -8,7 +8,13 @@ from typing import cast
 import httptools
 
 from eventlake.collect.app import App
-from eventlake.collect.limits import MAX_BODY_BYTES, MAX_HEADER_BYTES, MAX_HEADER_FIELDS
+from eventlake.collect.limits import (
+    CHUNK_FRAME_BYTES,
+    MAX_BODY_BYTES,
+    MAX_HEADER_BYTES,
+    MAX_HEADER_FIELDS,
+    SMALL_HEADER_BYTES,
+)
 from eventlake.collect.pool import Pool
 from eventlake.collect.refusal import (
     Refusal,
@@ -18,18 +24,12 @@ from eventlake.collect.refusal import (
     too_slow,
     url_too_long,
 )
-from eventlake.collect.replies import CONTINUE, encode_reply
-from eventlake.collect.request import Reply, Request
+from eventlake.collect.replies import CONTINUE, WRITE_BUFFER_BYTES, encode_reply, send_parts
+from eventlake.collect.request import Reply, Request, make_parser
 
 HEADER_END = b"\r\n\r\n"
-CHUNK_FRAME_BYTES = 16
-"""Framing of a chunk that is not counted as overhead; more than this is an extension."""
-SMALL_HEADER_BYTES = 8 << 10
-"""Requests without a body and with a header up to this size are answered under overload too."""
 LINGER_SECONDS = 2.0
 """How long a refused client may go on sending, so that it can read its reply."""
-WRITE_BUFFER_BYTES = 16 << 10
-"""Bytes of replies that a client may leave unread."""
 
 
 class Connection(asyncio.Protocol):
@@ -41,7 +41,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, app: App, pool: Pool) -> None:
         self._app, self._pool = app, pool
-        self._parser = _make_parser(self)
+        self._parser = make_parser(self)
         self._transport: asyncio.Transport
         self.deadline = inf
         self.partial_header_bytes = 0
@@ -56,7 +56,7 @@ class Connection(asyncio.Protocol):
         self._body_bytes = 0
         self._overhead_bytes = 0
         # Requests and bytes that are received and not answered.
-        self._answering = False
+        self._answering = self._sends_parts = False
         self._queue: deque[Request] = deque()
         self._refusal: Refusal | None = None
         self._unparsed = b""
@@ -93,8 +93,9 @@ class Connection(asyncio.Protocol):
         return self._answering
 
     def pause_writing(self) -> None:
-        """Abort: the client does not read its replies."""
-        self.abort()
+        """Abort: the client does not read its replies, none of which is sent in parts."""
+        if not self._sends_parts:
+            self.abort()
 
     def connection_lost(self, _: Exception | None) -> None:
         """Leave the pool and release all reservations but that of the request being answered."""
@@ -170,7 +171,7 @@ class Connection(asyncio.Protocol):
         version = self._parser.get_http_version().encode()
         lines = [b"%s: %s" % pair for pair in request.headers.items() if pair[0] != b"upgrade"]
         head = [b"%s %s HTTP/%s" % (request.method.encode(), self._url, version), *lines]
-        self._parser = _make_parser(self)
+        self._parser = make_parser(self)
         self._parse(memoryview(b"\r\n".join(head) + HEADER_END))
         self._parse(rest)
 
@@ -209,6 +210,8 @@ class Connection(asyncio.Protocol):
         self._field_count += 1
         self._limit_header(len(name) + len(value) + 4)
         if self._request and not self._header_done:
+            if self._field_count == 1 and self._app.may_mount(self._url):
+                self._request.all_headers = []
             self._request.add_header(name, value)
 
     def _limit_header(self, size: int) -> None:
@@ -298,10 +301,11 @@ class Connection(asyncio.Protocol):
     async def _answer(self, request: Request) -> None:
         """Answer one request; send the reply if the client is still there, and continue."""
         reply = await self._app.answer(request)
+        if reply.parts:
+            await self._write_parts(reply, request)
+        elif not self._transport.is_closing():
+            self._write(reply, request)
         self._answering = False
-        if self._transport.is_closing():
-            return
-        self._write(reply, request)
         if not self._transport.is_closing():
             self._continue()
 
@@ -314,6 +318,17 @@ class Connection(asyncio.Protocol):
         self._transport.write(data)
         if close:
             self._close(linger=(reply.close or self._ignores_input) and not self._eof)
+
+    async def _write_parts(self, reply: Reply, request: Request) -> None:
+        """Send the mounted app's reply; abort if the client does not read it."""
+        self._sends_parts = True
+        close = self._closes_next or not request.keep_alive
+        is_sent = await send_parts(self._transport, reply, self._pool, request, close=close)
+        self._sends_parts = False
+        if not is_sent:
+            self.abort()
+        elif close:
+            self._close(linger=self._ignores_input and not self._eof)
 
     def _close(self, *, linger: bool) -> None:
         """Drop unanswered input and close: now, or with `linger` when the client has sent all."""
@@ -339,20 +354,14 @@ class Connection(asyncio.Protocol):
             self._write(self._app.make_error_reply(self._refusal), None)
             return
         self._pool.mark_waiting(self)
-        self._set_deadline(self._read_timeout())
+        has_request, limits = self._request is not None, self._pool.limits
+        self._set_deadline(limits.read_seconds(has_request, self._header_done))
         rest, self._unparsed = self._unparsed, b""
         self._app.budget.release(self._unparsed_reservation)
         if rest:
             self._feed(rest)
         if not self._answering and not self._ignores_input:
             self._resume_reading()
-
-    def _read_timeout(self) -> float:
-        """Seconds that the client has for what it sends next: a request, its header or its body."""
-        limits = self._pool.limits
-        if self._request is None:
-            return limits.idle_seconds
-        return limits.body_seconds if self._header_done else limits.header_seconds
 
     def _refuse(self, refusal: Refusal) -> None:
         """Send an error after the pending replies, and ignore further input."""
@@ -389,11 +398,3 @@ class Connection(asyncio.Protocol):
     def _set_deadline(self, seconds: float) -> None:
         """Let the pool call `expire` after `seconds`, unless another deadline is set."""
         self.deadline = self._pool.clock.monotonic() + seconds
-
-
-def _make_parser(connection: Connection) -> httptools.HttpRequestParser:
-    """Make a parser of requests that calls the `on_…` methods of the connection."""
-    parser = httptools.HttpRequestParser(connection)
-    # Bytes after a request with `Connection: close` do not make that request invalid.
-    parser.set_dangerous_leniencies(lenient_data_after_close=True)
-    return parser

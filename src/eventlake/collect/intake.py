@@ -72,7 +72,10 @@ class IntakeResult:
         return sum(map(len, self.lines)) + sum(map(len, self.rejected))
 
     def reject(self, raw: msgspec.Raw, reason: str) -> None:
-        """Add an invalid event, without its write key, to the rejected lines; count its reason."""
+        """Add one line to `rejected`: the reason, the time of receipt, and the event.
+
+        The event is without its write key, and truncated if it nests too deep. Counts the reason.
+        """
         event = _remove_write_key(_limit_depth(raw))
         received = format_timestamp(self.arrival.received)
         record = {"reason": reason, "receivedAt": received, "event": event}

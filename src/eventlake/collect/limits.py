@@ -12,6 +12,10 @@ MAX_SHARED_BYTES = 4 * MAX_BODY_BYTES
 MAX_HEADER_BYTES = 64 << 10
 """Size of the request line, headers, trailers and chunk extensions together."""
 MAX_HEADER_FIELDS = 128
+CHUNK_FRAME_BYTES = 16
+"""Framing of a chunk that is not counted as overhead; more than this is an extension."""
+SMALL_HEADER_BYTES = 8 << 10
+"""Requests without a body and with a header up to this size are answered under overload too."""
 MAX_CONNECTIONS = 2_048
 
 
@@ -37,6 +41,12 @@ class Limits:
     """Time that a connection may stay open between two requests."""
     drain_seconds: float = 20.0
     """Time that a stopping collector waits for the store."""
+
+    def read_seconds(self, has_request: bool, has_header: bool) -> float:
+        """Seconds that a client has for what it sends next: a request, its header or its body."""
+        if not has_request:
+            return self.idle_seconds
+        return self.body_seconds if has_header else self.header_seconds
 
 
 DEFAULTS = Limits()

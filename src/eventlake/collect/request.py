@@ -1,6 +1,8 @@
 """A request and its reply."""
 
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import unquote
 
 import httptools
@@ -37,6 +39,11 @@ class Request:
     path: str = ""
     query: bytes = b""
     headers: Headers = field(default_factory=dict)
+    """Those that the collector uses."""
+    all_headers: list[tuple[bytes, bytes]] | None = None
+    """Every header, if the request may be for the mounted app."""
+    is_mounted: bool = False
+    """Whether the mounted app answers it."""
     body: bytearray = field(default_factory=bytearray)
     peer: str | None = None
     """The address of the other end of the connection, which may be a proxy."""
@@ -57,6 +64,8 @@ class Request:
         If repeated, the last value counts; those of a list are joined.
         """
         name = name.lower()
+        if self.all_headers is not None:
+            self.all_headers.append((name, value))
         if name in USED_HEADERS:
             if name in _LIST_HEADERS and name in self.headers:
                 value = self.headers[name] + b", " + value
@@ -81,5 +90,15 @@ class Reply:
     body: bytes
     content_type: bytes = b"application/json"
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    parts: AsyncGenerator[bytes, None] | None = None
+    """The body of the mounted app's reply, whose headers are all in `headers`."""
     close: bool = False
     """Close the connection afterwards, without reading the rest of the request."""
+
+
+def make_parser(callbacks: Any) -> httptools.HttpRequestParser:
+    """Make a parser of requests that calls the `on_…` methods of a connection."""
+    parser = httptools.HttpRequestParser(callbacks)
+    # Bytes after a request with `Connection: close` do not make that request invalid.
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser

@@ -2,16 +2,20 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 
 from isal import isal_zlib
 
-from eventlake.collect.spool import Segment
+from eventlake.collect.spool import REJECTED, Segment
+from eventlake.kernels.line_ids import list_ids, list_rejected_ids
 from eventlake.stores import Store
 
 READ_BYTES = 1 << 20
 GZIP_WBITS = 31
 MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.2, 15.0
+
+FindForgotten = Callable[[Segment], Container[str] | None]
+"""Returns the ids of forgotten users that a segment may have lines of; None if there are none."""
 
 
 class Sealer:
@@ -22,8 +26,10 @@ class Sealer:
         store: Store,
         archive_path: Callable[[Segment], str],
         report_failure: Callable[[str], None],
+        find_forgotten: FindForgotten = lambda _: None,
     ) -> None:
         self._store, self._archive_path = store, archive_path
+        self._find_forgotten = find_forgotten
         self._report_failure = report_failure
         self._queue: deque[Segment] = deque()
         self._changed = threading.Condition()
@@ -72,7 +78,8 @@ class Sealer:
         retry_seconds = MIN_RETRY_SECONDS
         while (segment := self._wait_for_segment()) is not None:
             try:
-                seal_segment(segment, self._store, self._archive_path(segment))
+                path = self._archive_path(segment)
+                seal_segment(segment, self._store, path, self._find_forgotten)
             except Exception as problem:  # any failure may be temporary
                 self._report_failure(f"could not archive {segment.path.name}: {problem}")
                 self._pause(retry_seconds)
@@ -100,28 +107,57 @@ class Sealer:
             self._changed.wait_for(lambda: self._stopping, seconds)
 
 
-def seal_segment(segment: Segment, store: Store, path: str) -> None:
+def seal_segment(
+    segment: Segment, store: Store, path: str, find_forgotten: FindForgotten = lambda _: None
+) -> None:
     """Write a segment as gzip to `path`, unless it is there already, and delete the segment.
 
-    The file is durable before the segment is deleted. Raises the store's errors or OSError; the
-    segment is then still there.
+    Lines of forgotten users are left out. The file is durable before the segment is deleted. Raises
+    the store's errors or OSError; the segment is then still there.
     """
+    forgotten = find_forgotten(segment)
     if store.exists(path):
         # An earlier attempt may have stopped before the file was durable.
         store.fsync_with_parents(path)
     else:
-        with store.write_durably(path) as file:
-            for piece in _compress(segment):
-                file.write(piece)
+        _write_segment(segment, store, path, forgotten)
+    # A user who was forgotten meanwhile: either the file was there to be searched, or it is written
+    # again here.
+    while (latest := find_forgotten(segment)) != forgotten:
+        forgotten = latest
+        if store.exists(path):
+            _write_segment(segment, store, path, forgotten)
     segment.path.unlink()
 
 
-def _compress(segment: Segment) -> Iterator[bytes]:
-    """Yield the acknowledged bytes of a segment as gzip; the file may have more behind them."""
+def _write_segment(
+    segment: Segment, store: Store, path: str, forgotten: Container[str] | None
+) -> None:
+    """Write a segment as gzip, durably, without the lines of forgotten users."""
     compressor = isal_zlib.compressobj(level=2, wbits=GZIP_WBITS)
+    pieces = _read_segment(segment)
+    with store.write_durably(path) as file:
+        for piece in pieces if forgotten is None else _leave_out(pieces, segment, forgotten):
+            file.write(compressor.compress(piece))
+        file.write(compressor.flush())
+
+
+def _read_segment(segment: Segment) -> Iterator[bytes]:
+    """Yield the acknowledged bytes of a segment; the file may have more behind them."""
     remaining = segment.size
     with segment.path.open("rb") as file:
         while remaining and (piece := file.read(min(READ_BYTES, remaining))):
             remaining -= len(piece)
-            yield compressor.compress(piece)
-    yield compressor.flush()
+            yield piece
+
+
+def _leave_out(
+    pieces: Iterable[bytes], segment: Segment, forgotten: Container[str]
+) -> Iterator[bytes]:
+    """Yield the lines of a segment that have no id of a forgotten user."""
+    list_ids_of = list_rejected_ids if segment.stream == REJECTED else list_ids
+    start = b""
+    for piece in pieces:
+        *lines, start = (start + piece).split(b"\n")
+        kept = (line for line in lines if not any(one in forgotten for one in list_ids_of(line)))
+        yield b"".join(line + b"\n" for line in kept)

@@ -6,8 +6,9 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
@@ -46,12 +47,17 @@ def serve(
     `InvalidSettings` for a spool, a key or an address that cannot be used.
     """
     for source in sources:
-        _create_spool_folder(source.spool_root(settings))
-    listener = _open_listener(settings.host, settings.port)
-    uvloop.run(_serve(settings, sources, listener, on_ready))
+        create_spool_folder(source.spool_root(settings))
+    listener = open_listener(settings.host, settings.port)
+    run_event_loop(_serve(settings, sources, listener, on_ready))
 
 
-def _create_spool_folder(root: Path) -> None:
+def run_event_loop(main: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine to its end, in an event loop of its own."""
+    uvloop.run(main)
+
+
+def create_spool_folder(root: Path) -> None:
     """Create the spool's folder, if it is missing; raises `InvalidSettings` if it cannot be one.
 
     PermissionError is not translated.
@@ -66,7 +72,7 @@ def _create_spool_folder(root: Path) -> None:
         ) from problem
 
 
-def _open_listener(host: str, port: int) -> socket.socket:
+def open_listener(host: str, port: int) -> socket.socket:
     """Return a listening socket; port 0 is any free one.
 
     Raises `InvalidSettings` for an empty address and for one that cannot be listened on.
@@ -88,35 +94,43 @@ async def _serve(
     listener: socket.socket,
     on_ready: Callable[[Endpoint], None],
 ) -> None:
-    """Serve on the listener until SIGTERM or SIGINT; call `on_ready` once when listening.
-
-    Then stops listening, waits for pending replies, and closes the sources.
-    """
+    """Serve on the listener until SIGTERM or SIGINT, then close the sources."""
     collector = Collector(settings, sources)
-    pool, stop = Pool(settings.limits, max_connections(), settings.clock), asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    endless = (
-        collector.watch_files(),
-        collector.watch_suppression_list(),
-        pool.enforce_deadlines(),
-    )
-    tasks = [asyncio.create_task(coroutine) for coroutine in endless]
-    server = await loop.create_server(
-        lambda: Connection(collector.app, pool), sock=listener, backlog=LISTEN_BACKLOG
-    )
-    gc.freeze()  # objects of the start-up live for ever: do not scan them while clients wait
-    on_ready(Endpoint(url=_get_listener_url(listener), write_keys=collector.get_write_keys()))
-    await stop.wait()
-    server.close()
-    await pool.drain(settings.limits.drain_seconds)
-    for task in tasks:
-        task.cancel()
+    endpoint = Endpoint(url=get_listener_url(listener), write_keys=collector.get_write_keys())
+    watches = (collector.watch_files(), collector.watch_suppression_list())
+    await serve_app(collector.app, listener, lambda: on_ready(endpoint), watches)
     await collector.close()
 
 
-def _get_listener_url(listener: socket.socket) -> str:
+async def serve_app(
+    app: App,
+    listener: socket.socket,
+    on_ready: Callable[[], None],
+    watches: Iterable[Coroutine[Any, Any, None]],
+) -> None:
+    """Serve on the listener until SIGTERM or SIGINT; call `on_ready` once when listening.
+
+    The endless coroutines `watches` run meanwhile. Then stops listening and waits for pending
+    replies.
+    """
+    pool, stop = Pool(app.limits, max_connections(), app.clock), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    tasks = [asyncio.create_task(one) for one in (*watches, pool.enforce_deadlines())]
+    server = await loop.create_server(
+        lambda: Connection(app, pool), sock=listener, backlog=LISTEN_BACKLOG
+    )
+    gc.freeze()  # objects of the start-up live for ever: do not scan them while clients wait
+    on_ready()
+    await stop.wait()
+    server.close()
+    await pool.drain(app.limits.drain_seconds)
+    for task in tasks:
+        task.cancel()
+
+
+def get_listener_url(listener: socket.socket) -> str:
     """Return the URL of a listening socket, with the port that it got."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from collections.abc import Container
 from dataclasses import dataclass
 
 from eventlake.clock import Clock
@@ -11,12 +12,14 @@ from eventlake.collect.seal import Sealer
 from eventlake.collect.settings import CollectorSettings, ServedSource
 from eventlake.collect.source import Source
 from eventlake.collect.source_file import WatchedFile, load_access
-from eventlake.collect.spool import Segment, Spool, SpoolDirectory
+from eventlake.collect.spool import EVENTS, REJECTED, Segment, Spool, SpoolDirectory
+from eventlake.collect.suppression_watch import SuppressionWatch
 from eventlake.collect.writer import Writer
 from eventlake.suppression import SuppressionList, read_suppressed_users
 
-EVENTS, REJECTED = "events", "rejected"
 WARNING_INTERVAL_SECONDS = 5.0
+LEARN_SECONDS = 60.0
+"""Time in which a collector learns of a change of the suppression list, by whatever clock."""
 
 
 @dataclass
@@ -52,7 +55,11 @@ class SourceRuntime:
         log = TroubleLog(name, counts, settings.clock)
         self._source_path = served.source_file(settings)
         self._directory = SpoolDirectory(served.spool_root(settings))
-        self._sealer = Sealer(settings.store, self._archive_path, log.report_failure)
+        # Of the sealer's thread; the collector watches the list too, and warns.
+        self._watch = SuppressionWatch(settings.store, warns=False)
+        self._sealer = Sealer(
+            settings.store, self._archive_path, log.report_failure, self._find_forgotten
+        )
         self._spools = {
             stream: Spool(
                 self._directory.folder / stream, settings.limits, self._sealer.add, settings.clock
@@ -106,6 +113,9 @@ class SourceRuntime:
         What is None stays as it was.
         """
         with self._suppressing:
+            if listed and listed.hashes != self._listed.hashes:
+                for writer in self._writers.values():  # forgotten users leave the spool now
+                    writer.rotate_soon()
             self._listed = self._listed if listed is None else listed
             if by_files is not None:
                 self._suppressed_by_files = by_files
@@ -150,6 +160,19 @@ class SourceRuntime:
         Rejected lines get a hidden folder and a name with `_` first, which loads ignore.
         """
         archive = self._served.archive
-        if segment.path.parent.name == EVENTS:
+        if segment.stream == EVENTS:
             return f"{archive}/{segment.day}/{segment.name}.gz"
         return f"{archive}/.rejected/{segment.day}/_{segment.name}.gz"
+
+    def _find_forgotten(self, segment: Segment) -> Container[str] | None:
+        """Return the forgotten users that a segment may have lines of, by the lake's list of now.
+
+        None if the list has not changed since shortly before the segment was begun: events of users
+        who were forgotten earlier are not accepted.
+        """
+        self._watch.poll()
+        listed, changed = self._watch.current, self._watch.changed
+        if not listed.hashes or changed is None:
+            return None
+        is_older = segment.start_time > changed.timestamp() + LEARN_SECONDS
+        return None if is_older else listed.match_hashed(listed.hashes)

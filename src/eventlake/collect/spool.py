@@ -11,6 +11,8 @@ from pathlib import Path
 from eventlake.clock import Clock
 from eventlake.collect.limits import Limits
 
+EVENTS, REJECTED = "events", "rejected"
+"""The streams of a spool, each in a folder of its own."""
 SEGMENT_SUFFIX = ".open"
 SEGMENT_GLOB = f"[0-9]*-[0-9]*-*{SEGMENT_SUFFIX}"
 LOCK_FILE = "lock"
@@ -25,6 +27,11 @@ class Segment:
     path: Path
     size: int
     """Acknowledged bytes; the file may have more behind them."""
+
+    @property
+    def stream(self) -> str:
+        """The stream that it belongs to: `EVENTS` or `REJECTED`."""
+        return self.path.parent.name
 
     @property
     def day(self) -> str:

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from eventlake.errors import EventLakeError
 from eventlake.model.layout import SUPPRESSION
@@ -14,9 +15,16 @@ class SuppressionWatch:
     """The lake's suppression list as it was last read."""
 
     store: Store
+    warns: bool = True
+    """Whether it says when the list cannot be read."""
     current: SuppressionList = field(default_factory=SuppressionList)
     _object: Object | None = None
     _is_failing: bool = False
+
+    @property
+    def changed(self) -> datetime | None:
+        """When the list was last changed; None if there is none."""
+        return self._object.modified if self._object else None
 
     def load_changes(self) -> bool:
         """Read the list again if its object has changed; return whether it was read.
@@ -35,7 +43,7 @@ class SuppressionWatch:
         try:
             has_changed = self.load_changes()
         except EventLakeError as problem:
-            if not self._is_failing:
+            if self.warns and not self._is_failing:
                 sys.stderr.write(f"warning: {problem}; the last suppression list stays in effect\n")
             self._is_failing = True
             return False

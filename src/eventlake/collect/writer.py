@@ -46,6 +46,11 @@ class Writer:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="spool")
         self._task = asyncio.create_task(self._run())
         self._closing = False
+        self._is_rotating = False
+
+    def rotate_soon(self) -> None:
+        """Have the open segment completed within `POLL_SECONDS`; any thread may call this."""
+        self._is_rotating = True
 
     async def append(self, day: int, lines: list[bytes]) -> None:
         """Return when the lines are on disk; raises a 503 `Refusal` if they cannot be stored.
@@ -77,7 +82,8 @@ class Writer:
             batch, self._pending = self._pending, []
             for day, group in groupby(batch, key=lambda append: append.day):
                 await self._commit(day, list(group))
-            if self._spool.is_due:
+            if self._spool.is_due or self._is_rotating:
+                self._is_rotating = False
                 await self._rotate()
         await self._rotate()
 

@@ -115,3 +115,27 @@ def test_close_does_not_wait_for_ever(tmp_path: Path) -> None:
     assert time.monotonic() - start < 20
     assert sealer.has_stopped
     assert complete.path.exists()
+
+
+def test_lines_of_users_who_are_forgotten_meanwhile_are_left_out(
+    tmp_path: Path, store: Store
+) -> None:
+    """The second user is forgotten after the file was written: it is written again."""
+    users = (b'"userId":"a"', b'"userId":"b"', b'"anonymousId":"a"', b'"userId":"c"')
+    lines = [b"{%s}\n" % user for user in users]
+    answers = iter([{"a"}, {"a", "b"}, {"a", "b"}])
+    seal_segment(segment(tmp_path, b"".join(lines)), store, "x.gz", lambda _: next(answers))
+    assert gzip.decompress(store.read("x.gz")) == lines[3]
+
+
+def test_a_file_that_was_rewritten_meanwhile_is_not_written_again(
+    tmp_path: Path, store: Store
+) -> None:
+    def forget(_: Segment) -> set[str]:
+        store.delete(["x.gz"])
+        return {"a"} if next(calls) else {"a", "b"}
+
+    calls = iter([True, False, False])
+    complete = segment(tmp_path, b'{"userId":"a"}\n')
+    seal_segment(complete, store, "x.gz", forget)
+    assert (complete.path.exists(), store.exists("x.gz")) == (False, False)

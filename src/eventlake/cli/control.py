@@ -1,0 +1,326 @@
+"""Commands of the control plane: sources, lakes, connections, schedules, runs.
+
+They ask the server at EVENTLAKE_URL with the token in EVENTLAKE_TOKEN, else the control database.
+"""
+
+import json
+import os
+import re
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import itemgetter
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from eventlake.cli import show
+from eventlake.cli.failures import FAILED, FINISHED, PARTIAL
+from eventlake.cli.options import AsJson, expand_option_groups
+from eventlake.cli.up import DEFAULT_DATABASE, DatabaseUrl
+from eventlake.errors import InvalidSettings
+
+if TYPE_CHECKING:
+    from eventlake.server.client import Client
+
+URL_VARIABLE, TOKEN_VARIABLE = "EVENTLAKE_URL", "EVENTLAKE_TOKEN"
+WAIT_SECONDS = 20
+EXIT_CODES = {"failed": FAILED, "cancelled": FAILED, "partial": PARTIAL}
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+Slug = Annotated[str, typer.Argument(metavar="SOURCE", help="The source's slug or id.")]
+RunId = Annotated[int, typer.Argument(metavar="RUN", help="The run's number.")]
+SetOptions = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting; a list as JSON; may be repeated."),
+]
+
+source_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Manage sources.")
+lake_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Manage lakes.")
+runs_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Start and cancel runs.")
+
+
+@dataclass(frozen=True)
+class ControlOptions:
+    """Which control plane, and the output."""
+
+    database: DatabaseUrl = DEFAULT_DATABASE
+    as_json: AsJson = False
+
+    @contextmanager
+    def open(self) -> "Iterator[Client]":
+        """A client of the server at EVENTLAKE_URL, else of the database."""
+        with show.require_extra("control"):
+            from eventlake.server.client import open_client
+        url, token = (os.environ.get(name, "") for name in (URL_VARIABLE, TOKEN_VARIABLE))
+        with open_client(self.database, url, token) as client:
+            yield client
+
+    def print(self, value: Any, print_text: Callable[[Any], None]) -> None:
+        show.print_result(value, self.as_json, print_text)
+
+
+@source_app.command("add")
+@expand_option_groups
+def add_source(
+    options: ControlOptions,
+    slug: Annotated[str, typer.Argument(metavar="SLUG", help="The source's slug.")],
+    lake: Annotated[
+        str | None,
+        typer.Option(help="Connect it to this lake.", show_default="the lake, if there is one"),
+    ] = None,
+    write_key: Annotated[str, typer.Option(help="A write key.", show_default="a random one")] = "",
+) -> None:
+    """Add a source, and connect it to a lake.
+
+    Its events are accepted within a second. `eventlake enable` begins its syncs.
+    """
+    with options.open() as client:
+        lakes = [one["slug"] for one in client.list_all("/lakes")]
+        if lake is None:
+            lake = lakes[0] if len(lakes) == 1 else ""
+        body = {"slug": slug, "write_key": write_key, "lake": lake}
+        source = client.ask("POST", "/sources", body)
+    options.print({**source, "lake": lake or None}, _print_source)
+
+
+@source_app.command("list")
+@expand_option_groups
+def list_sources(options: ControlOptions) -> None:
+    """Show the sources and their write keys."""
+    with options.open() as client:
+        sources = client.list_all("/sources")
+    columns: show.Columns = {
+        "source": itemgetter("slug"),
+        "id": itemgetter("id"),
+        "accepts events": lambda one: "yes" if one["enabled"] else "no",
+        "write keys": lambda one: " ".join(one["write_keys"]),
+    }
+    options.print(sources, lambda found: show.print_table(columns, found))
+
+
+@lake_app.command("add")
+@expand_option_groups
+def add_lake(
+    options: ControlOptions,
+    slug: Annotated[str, typer.Argument(metavar="NAME", help="The lake's name.")],
+    kind: Annotated[
+        str, typer.Option(help="The kind of lake, such as local; docs/settings.md has all.")
+    ],
+    settings: SetOptions = None,
+) -> None:
+    """Add a lake.
+
+    A secret is a setting too: it is sealed in the database, or a reference such as env:NAME.
+    """
+    with options.open() as client:
+        body = {"slug": slug, "kind": kind, "settings": parse_settings(settings)}
+        lake = client.ask("POST", "/lakes", body)
+    options.print(lake, lambda one: show.print_line(f"added the lake {one['slug']}"))
+
+
+@lake_app.command("list")
+@expand_option_groups
+def list_lakes(options: ControlOptions) -> None:
+    """Show the lakes, without their secrets."""
+    with options.open() as client:
+        lakes = client.list_all("/lakes")
+    columns: show.Columns = {
+        "lake": itemgetter("slug"),
+        "kind": itemgetter("kind"),
+        "settings": lambda one: " ".join(f"{k}={v}" for k, v in one["settings"].items()),
+    }
+    options.print(lakes, lambda found: show.print_table(columns, found))
+
+
+@expand_option_groups
+def connect(
+    options: ControlOptions,
+    source: Slug,
+    lake: Annotated[str, typer.Argument(metavar="LAKE", help="The lake's name.")],
+    copy_from: Annotated[str, typer.Option(help="A source whose settings are copied.")] = "",
+    settings: SetOptions = None,
+) -> None:
+    """Connect a source to a lake."""
+    with options.open() as client:
+        body = {"source": source, "lake": lake, "settings": parse_settings(settings)}
+        path = "/connections" + (f"?copy_from={quote_url(copy_from)}" if copy_from else "")
+        made = client.ask("POST", path, body)
+    options.print(made, lambda one: show.print_line(f"connected {one['source']} to {one['lake']}"))
+
+
+@expand_option_groups
+def enable(options: ControlOptions, source: Slug) -> None:
+    """Sync a source by its schedule from now on."""
+    with options.open() as client:
+        options.print(client.ask("POST", f"/sources/{quote_url(source)}/enable"), _print_schedule)
+
+
+@expand_option_groups
+def disable(options: ControlOptions, source: Slug) -> None:
+    """Do not sync a source by its schedule; its events are still accepted."""
+    with options.open() as client:
+        options.print(client.ask("POST", f"/sources/{quote_url(source)}/disable"), _print_schedule)
+
+
+@expand_option_groups
+def schedule(
+    options: ControlOptions,
+    source: Slug,
+    every: Annotated[str, typer.Option(help="The time between syncs, such as 15m, 2h, 1d.")] = "",
+    cron: Annotated[str, typer.Option(help="Five fields, such as '0 6 * * *'.")] = "",
+    zone: Annotated[str, typer.Option(help="The time zone of the cron expression.")] = "UTC",
+    manual: Annotated[bool, typer.Option("--manual", help="Only sync on request.")] = False,
+) -> None:
+    """Change when a source is synced, or show it."""
+    if sum(map(bool, (every, cron, manual))) > 1:
+        raise InvalidSettings("--every, --cron and --manual: set one of them")
+    path = f"/schedules/{quote_url(source)}"
+    with options.open() as client:
+        if every or cron or manual:
+            rule = {"every_seconds": _parse_duration(every), "cron": cron, "zone": zone}
+            options.print(client.change("PUT", path, rule), _print_schedule)
+        else:
+            options.print(client.ask("GET", path), _print_schedule)
+
+
+@expand_option_groups
+def history(
+    options: ControlOptions,
+    source: Slug,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many runs.")] = 20,
+) -> None:
+    """Show the last runs of a source, newest first."""
+    with options.open() as client:
+        runs = client.ask("GET", f"/runs?source={quote_url(source)}&limit={limit}")["items"]
+    options.print(runs, _print_runs)
+
+
+@expand_option_groups
+def health(options: ControlOptions) -> None:
+    """Show for each source whether it is synced, and how its last run went."""
+    with options.open() as client:
+        sources = client.list_all("/health")
+    columns: show.Columns = {
+        "source": itemgetter("source"),
+        "lake": lambda one: one["lake"] or "not connected",
+        "accepts events": lambda one: "yes" if one["accepts_events"] else "no",
+        "next sync": lambda one: one["next_sync"] or ("on request" if one["syncs"] else "disabled"),
+        "last run": lambda one: one["last_state"] or "none",
+        "error": lambda one: one["last_error"] or "",
+    }
+    options.print(sources, lambda found: show.print_table(columns, found))
+
+
+@runs_app.command("start")
+@expand_option_groups
+def start_run(
+    options: ControlOptions,
+    source: Slug,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for its end, and exit with its result.")
+    ] = False,
+) -> None:
+    """Sync a source now. A running `eventlake up` executes it."""
+    with options.open() as client:
+        run = client.ask("POST", "/runs", {"source": source})
+        while wait and not run["ended_at"]:
+            run = client.ask("GET", f"/runs/{run['id']}?wait={WAIT_SECONDS}")
+    options.print(run, lambda one: _print_runs([one]))
+    raise typer.Exit(EXIT_CODES.get(run["state"], FINISHED))
+
+
+@runs_app.command("show")
+@expand_option_groups
+def show_run(
+    options: ControlOptions,
+    run: RunId,
+    wait: Annotated[
+        int, typer.Option(min=0, max=60, help="Seconds to wait for the run's end.")
+    ] = 0,
+) -> None:
+    """Show a run."""
+    with options.open() as client:
+        options.print(client.ask("GET", f"/runs/{run}?wait={wait}"), _print_run)
+
+
+@runs_app.command("cancel")
+@expand_option_groups
+def cancel(options: ControlOptions, run: RunId) -> None:
+    """Cancel a run; one that has committed by then finishes all the same."""
+    with options.open() as client:
+        options.print(client.ask("POST", f"/runs/{run}/cancel"), _print_run)
+
+
+def quote_url(name: str) -> str:
+    """A name as one segment of a URL."""
+    return urllib.parse.quote(name, safe="")
+
+
+def parse_settings(words: Sequence[str] | None) -> dict[str, Any]:
+    """The settings of words such as `date_partition=day`; raises InvalidSettings for others."""
+    found: dict[str, Any] = {}
+    for word in words or ():
+        name, equals, value = word.partition("=")
+        if not name or not equals:
+            raise InvalidSettings(f"--set is {word!r}: give NAME=VALUE")
+        try:
+            found[name] = json.loads(value) if value.startswith("[") else value
+        except ValueError:
+            raise InvalidSettings(f"--set {name} is not a list as JSON: {value}") from None
+    return found
+
+
+def _parse_duration(text: str) -> int:
+    """The seconds of a text such as 15m; 0 for an empty one."""
+    if not text:
+        return 0
+    if not (match := re.fullmatch(r"(\d{1,9})([smhd])", text)):
+        raise InvalidSettings(f"--every is {text!r}: give a time such as 15m, 2h or 1d")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def _print_source(source: Mapping[str, Any]) -> None:
+    key = source["write_keys"][0]
+    show.print_line(f"added the source {source['slug']} with the id {source['id']}")
+    show.print_line(f"write key: {key}")
+    if not source["lake"]:
+        show.print_line(f"connect it: eventlake connect {quote(source['slug'])} LAKE")
+        return
+    url = os.environ.get(URL_VARIABLE, "http://127.0.0.1:8400").rstrip("/")
+    event = '{"userId":"u1","event":"Hello"}'
+    show.print_line(f"connected to the lake {source['lake']}")
+    show.print_line(f"try: curl -u {quote(f'{key}:')} -d '{event}' {url}/v1/track")
+
+
+def _print_schedule(schedule: Mapping[str, Any]) -> None:
+    rule = schedule["schedule"]
+    if rule["cron"]:
+        when = f"at {rule['cron']} ({rule['zone']})"
+    else:
+        seconds = rule["every_seconds"]
+        when = f"every {seconds} seconds" if seconds else "on request"
+    state = f"next sync {schedule['next_slot']}" if schedule["next_slot"] else "no sync is due"
+    enabled = "enabled" if schedule["enabled_at"] else "disabled"
+    show.print_line(f"{schedule['source']}: {when}, {enabled}, {state}")
+
+
+def _print_runs(runs: Sequence[Mapping[str, Any]]) -> None:
+    columns: show.Columns = {
+        "run": itemgetter("id"),
+        "kind": itemgetter("kind"),
+        "state": itemgetter("state"),
+        "trigger": itemgetter("trigger"),
+        "created": itemgetter("created_at"),
+        "ended": lambda one: one["ended_at"] or "",
+        "error": lambda one: one["error"],
+    }
+    show.print_table(columns, runs)
+
+
+def _print_run(run: Mapping[str, Any]) -> None:
+    for name, value in run.items():
+        if value not in (None, ""):
+            show.print_line(f"{name}: {show.escape_unprintable(str(value))}")

@@ -1,0 +1,1 @@
+"""The control plane below HTTP: database, workspace, schedules, runs. It imports no Spark."""

@@ -1,0 +1,193 @@
+"""Runs: request, cancel, look at. `queue.py` starts them, `endings.py` ends them."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sa
+
+from eventlake.control.connections import get_connection
+from eventlake.control.database import Session, insert_if_absent
+from eventlake.control.sources import get_source
+from eventlake.control.tables import ACTIVE, IS_ACTIVE, runs
+from eventlake.errors import Conflict, NotFound
+from eventlake.model.values import FrozenModel
+
+LANES: Mapping[str, str] = {
+    "sync": "sync",
+    "replay": "replay",
+    "retype": "replay",
+    "redrive": "replay",
+    "forget": "erasure",
+    "verify": "verify",
+}
+"""The lane of each kind of run: a source has one active run per lane."""
+
+
+class RunState(StrEnum):
+    """What a run is doing, or how it ended."""
+
+    WAITING = "waiting"
+    """For the source's active run."""
+    QUEUED = "queued"
+    RUNNING = "running"
+    CANCELLING = "cancelling"
+    FINISHED = "finished"
+    PARTIAL = "partial"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+    """A slot at which the source had an active run."""
+
+
+class Run(FrozenModel):
+    """A run of the workspace. Its id in the lake, `lake_run`, is known once it is planned."""
+
+    id: int
+    source_id: str
+    kind: str
+    lane: str
+    trigger: str
+    """`schedule` or `manual`."""
+    actor: str
+    state: RunState
+    reason: str
+    slot: datetime | None
+    coalesced: int
+    """The number of slots that it stands for."""
+    met_run: int | None
+    """Why a slot was skipped."""
+    epoch: int
+    """That of the scheduler that claimed the slot."""
+    check_first: bool
+    """Run only the checks of the lake unless they pass."""
+    attempt: int
+    not_before: datetime | None
+    owner: str
+    lease_until: datetime | None
+    handle: str
+    lake_run: str
+    progress: dict[str, Any]
+    """While it is running, its last step: `stage`, `done`, `total` and `rows`."""
+    error_code: str
+    error: str
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+_active = runs.alias("active")
+_PROMOTE = (
+    runs.update()
+    .where(
+        sa.text("runs.state = 'waiting'"),
+        ~sa.exists().where(
+            _active.c.source_id == runs.c.source_id,
+            _active.c.lane == runs.c.lane,
+            _active.c.state.in_(ACTIVE),
+        ),
+    )
+    .values(state=RunState.QUEUED)
+)
+
+
+def make_row(source_id: str, kind: str, now: datetime, **values: Any) -> dict[str, Any]:
+    """A row for a new run, queued unless `values` say otherwise."""
+    texts = ("actor", "reason", "owner", "handle", "lake_run", "error_code", "error")
+    return {
+        **dict.fromkeys(texts, ""),
+        "source_id": source_id,
+        "kind": kind,
+        "lane": LANES[kind],
+        "trigger": "manual",
+        "state": RunState.QUEUED,
+        "slot": None,
+        "coalesced": 0,
+        "met_run": None,
+        "epoch": 0,
+        "check_first": False,
+        "attempt": 1,
+        "progress": {},
+        "created_at": now,
+        **values,
+    }
+
+
+def request_run(
+    session: Session, source: str, kind: str, actor: str, now: datetime, *, wait: bool = False
+) -> Run:
+    """Queue a run that a person or a program asks for.
+
+    If the source has an active run in the same lane, the new one waits for it if `wait`, else
+    Conflict is raised with that run; only one waits.
+    """
+    found = get_source(session, source)
+    get_connection(session, found.id)
+    row = make_row(found.id, kind, now, actor=actor)
+    for state in (RunState.QUEUED, RunState.WAITING) if wait else (RunState.QUEUED,):
+        for run_id in insert_if_absent(session, runs, [{**row, "state": state}]):
+            return get_run(session, run_id)
+    other = _find_unended(session, found.id, LANES[kind])
+    raise Conflict(
+        f"run {other.id} of source {found.slug} is {other.state} since {other.created_at:%H:%M} "
+        "UTC: wait for it, or cancel it"
+        if other
+        else f"another run of source {found.slug} has just ended: try again"
+    )
+
+
+def cancel_run(session: Session, run_id: int, now: datetime, reason: str = "") -> Run:
+    """Cancel a run at once if it has not started, else ask its worker to.
+
+    Raises Conflict if it has ended. A run that has committed by then finishes all the same.
+    """
+    run = get_run(session, run_id, lock=True)
+    if run.state in (RunState.QUEUED, RunState.WAITING):
+        values = {"state": RunState.CANCELLED, "ended_at": now, "reason": reason}
+    elif run.state in (RunState.RUNNING, RunState.CANCELLING):
+        values = {"state": RunState.CANCELLING, "reason": reason}
+    else:
+        raise Conflict(f"run {run_id} is {run.state} already: nothing is left to cancel")
+    session.execute(runs.update().where(runs.c.id == run_id).values(values))
+    promote_waiting(session)
+    return get_run(session, run_id)
+
+
+def promote_waiting(session: Session) -> None:
+    """Queue the waiting runs whose source and lane have no active run any more."""
+    session.execute(_PROMOTE)
+
+
+def get_run(session: Session, run_id: int, *, lock: bool = False) -> Run:
+    """The run with an id; raises NotFound. With `lock`, other transactions wait to change it."""
+    query = sa.select(runs).where(runs.c.id == run_id)
+    row = session.execute(query.with_for_update() if lock else query).first()
+    if row is None:
+        raise NotFound(f"run is {run_id}: the workspace has no such run")
+    return to_run(row)
+
+
+def list_runs(
+    session: Session, source: str = "", *, before: int | None = None, limit: int = 100
+) -> list[Run]:
+    """The newest runs of a source, or of all; `before` is the last id of the page before."""
+    query = sa.select(runs).order_by(runs.c.id.desc()).limit(limit)
+    if source:
+        query = query.where(runs.c.source_id == get_source(session, source).id)
+    if before is not None:
+        query = query.where(runs.c.id < before)
+    return [to_run(row) for row in session.execute(query)]
+
+
+def to_run(row: sa.Row[Any]) -> Run:
+    """A row of `runs` as a value."""
+    return Run.model_validate(row._asdict())
+
+
+def _find_unended(session: Session, source_id: str, lane: str) -> Run | None:
+    """The waiting run of a source and lane, else the active one."""
+    is_unended = sa.or_(runs.c.state == RunState.WAITING, IS_ACTIVE)
+    query = sa.select(runs).where(runs.c.source_id == source_id, runs.c.lane == lane, is_unended)
+    found = [to_run(row) for row in session.execute(query.order_by(runs.c.id.desc()))]
+    return found[0] if found else None

@@ -1,0 +1,182 @@
+"""The collector of the sources in the database: it follows their changes within a second."""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from eventlake.collect.app import App
+from eventlake.collect.keys import SourceKeys
+from eventlake.collect.server import RELOAD_SECONDS, create_spool_folder
+from eventlake.collect.settings import CollectorSettings, ServedSource
+from eventlake.collect.source_file import SourceAccess
+from eventlake.collect.source_runtime import SourceRuntime
+from eventlake.collect.suppression_watch import SuppressionWatch
+from eventlake.control.connections import list_connections
+from eventlake.control.database import Database
+from eventlake.control.lakes import RegisteredLake, list_lakes, read_secrets
+from eventlake.control.sources import Source, list_sources
+from eventlake.control.vault import Vault
+from eventlake.errors import EventLakeError
+from eventlake.lakes import open_store
+from eventlake.model.settings import SourceSettings
+from eventlake.stores import Store
+
+
+class Place(NamedTuple):
+    """Where a source's events go. If this changes, the source is served anew."""
+
+    source_id: str
+    lake_id: str
+    lake_version: int
+    folder: str
+
+
+class Collected(NamedTuple):
+    """A source as the database has it."""
+
+    source: Source
+    settings: SourceSettings
+    lake: RegisteredLake
+
+
+Snapshot = Mapping[Place, Collected]
+
+
+@dataclass(frozen=True)
+class GivenSecrets:
+    """Secrets of a lake that were read from the database."""
+
+    values: Mapping[str, str]
+
+    def get(self, name: str) -> str | None:
+        return self.values.get(name)
+
+
+@dataclass
+class OpenLake:
+    """A lake's store, its suppression list, and the settings of its sources' collector."""
+
+    settings: CollectorSettings
+    suppression: SuppressionWatch
+
+
+class ManagedCollector:
+    """Serves every source of the database that is connected to a lake.
+
+    `spool` of the settings is required; each lake has a folder in it. The store of the settings is
+    not used.
+    """
+
+    def __init__(self, settings: CollectorSettings, database: Database, vault: Vault, app: App):
+        self._settings, self._database, self._vault, self.app = settings, database, vault, app
+        self._snapshot: Snapshot = {}
+        self._runtimes: dict[Place, SourceRuntime] = {}
+        self._lakes: dict[tuple[str, int], OpenLake] = {}
+        self._warned: set[str] = set()
+
+    async def watch(self) -> None:
+        """Follow the database; never returns."""
+        while True:
+            await asyncio.sleep(RELOAD_SECONDS)
+            await self.refresh()
+
+    async def refresh(self) -> None:
+        """Serve what the database has now; on an error, warn once and keep what there is."""
+        try:
+            snapshot = await asyncio.to_thread(self._read_snapshot)
+            if snapshot != self._snapshot or snapshot.keys() != self._runtimes.keys():
+                await self._apply(snapshot)
+            self._warned.discard("database")
+        except EventLakeError as problem:
+            self._warn("database", str(problem))
+
+    async def watch_suppression_lists(self) -> None:
+        """Apply changes of the lakes' suppression lists; never returns."""
+        while True:
+            await asyncio.sleep(RELOAD_SECONDS)
+            for key, lake in list(self._lakes.items()):
+                if await asyncio.to_thread(lake.suppression.poll):
+                    self._suppress(key)
+
+    async def close(self) -> None:
+        """Stop all sources; segments that the stores do not accept stay in the spool."""
+        await self._stop(list(self._runtimes))
+
+    def _read_snapshot(self) -> Snapshot:
+        with self._database.read() as session:
+            sources = {one.slug: one for one in list_sources(session)}
+            lakes = {one.slug: one for one in list_lakes(session)}
+            connections = list_connections(session)
+        found = [
+            Collected(sources[one.source], one.resolved, lakes[one.lake])
+            for one in connections
+            if one.source in sources
+        ]
+        return {
+            Place(one.source.id, one.lake.id, one.lake.version, one.settings.folder): one
+            for one in found
+        }
+
+    async def _apply(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        await self._stop([place for place in self._runtimes if place not in snapshot])
+        self._set_keys(snapshot)
+        for place, one in snapshot.items():
+            if place in self._runtimes or not one.source.write_keys:
+                continue
+            try:
+                await self._start(place, one)
+                self._set_keys(snapshot)
+                self._warned.discard(place.source_id)
+            except (EventLakeError, OSError) as problem:
+                self._warn(place.source_id, f"source {one.source.slug} is not served: {problem}")
+
+    def _set_keys(self, snapshot: Snapshot) -> None:
+        for place, runtime in self._runtimes.items():
+            source = snapshot[place].source
+            runtime.access = SourceAccess(source.write_keys, source.enabled)
+        keys = (key for runtime in self._runtimes.values() for key in runtime.list_keys())
+        self.app.keys = SourceKeys(keys)
+
+    async def _start(self, place: Place, one: Collected) -> None:
+        key = (place.lake_id, place.lake_version)
+        if key not in self._lakes:
+            self._lakes[key] = await asyncio.to_thread(self._open_lake, one.lake)
+        settings = self._lakes[key].settings
+        served = ServedSource(one.settings, one.source.write_keys)
+        await asyncio.to_thread(create_spool_folder, served.spool_root(settings))
+        self._runtimes[place] = SourceRuntime(settings, served)
+        self._suppress(key)
+
+    def _open_lake(self, lake: RegisteredLake) -> OpenLake:
+        with self._database.read() as session:
+            variables = read_secrets(session, lake.id, self._vault)
+        names = lake.model.secrets
+        secrets = {name: variables[names[name]] for name in names if names[name] in variables}
+        given = GivenSecrets(secrets) if secrets else None
+        store: Store = open_store(lake.model, make=True, secrets=given)
+        suppression = SuppressionWatch(store)
+        suppression.load_changes()
+        assert self._settings.spool is not None
+        spool = self._settings.spool / lake.id
+        return OpenLake(replace(self._settings, store=store, spool=spool), suppression)
+
+    def _suppress(self, key: tuple[str, int]) -> None:
+        for place, runtime in self._runtimes.items():
+            if (place.lake_id, place.lake_version) == key:
+                runtime.suppress(self._lakes[key].suppression.current)
+
+    async def _stop(self, places: list[Place]) -> None:
+        stopped = [self._runtimes.pop(place) for place in places]
+        await asyncio.gather(*(runtime.close_writers() for runtime in stopped))
+        seconds = self._settings.limits.drain_seconds
+        await asyncio.gather(*(asyncio.to_thread(one.close, seconds) for one in stopped))
+        used = {(place.lake_id, place.lake_version) for place in self._snapshot}
+        self._lakes = {key: lake for key, lake in self._lakes.items() if key in used}
+
+    def _warn(self, key: str, message: str) -> None:
+        if key not in self._warned:
+            self._warned.add(key)
+            sys.stderr.write(f"warning: {' '.join(message.split())}\n")

@@ -1,0 +1,50 @@
+"""The loops of a server, each in a thread of its own."""
+
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from eventlake.control.scheduler_loop import SchedulerLoop
+from eventlake.control.supervisor import Supervisor
+from eventlake.errors import EventLakeError
+from eventlake.server.installation import Installation
+
+RESTART_SECONDS = 1.0
+
+
+@contextmanager
+def running_loops(installation: Installation) -> Iterator[None]:
+    """Run the scheduler and the supervisor until the end of the block; runs go on after it."""
+    stop = threading.Event()
+    holder = f"{socket.gethostname()}:{os.getpid()}"
+    is_alone = installation.file is not None
+    scheduler = SchedulerLoop(installation.database, holder, installation.clock, is_alone)
+    supervisor = Supervisor(
+        installation.database, installation.url, installation.key_file, installation.clock
+    )
+    loops = {"scheduler": scheduler.run, "supervisor": supervisor.run}
+    threads = [
+        threading.Thread(target=_keep_running, args=(run, stop), name=name)
+        for name, run in loops.items()
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def _keep_running(run: Callable[[Callable[[], bool]], None], stop: threading.Event) -> None:
+    """Run a loop until `stop` is set; after an error, write it to stderr and begin again."""
+    while not stop.is_set():
+        try:
+            run(stop.is_set)
+        except EventLakeError as problem:
+            sys.stderr.write(f"warning: {threading.current_thread().name}: {problem}\n")
+            stop.wait(RESTART_SECONDS)

@@ -1,0 +1,116 @@
+"""`eventlake up`: collector, API and scheduler in one process, on one port."""
+
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import anyio.to_thread
+
+from eventlake.collect.app import App
+from eventlake.collect.keys import SourceKeys
+from eventlake.collect.limits import DEFAULTS, Limits
+from eventlake.collect.mount import Mount
+from eventlake.collect.proxies import LOOPBACK, PROXIES_VARIABLE, TrustedProxies
+from eventlake.collect.server import get_listener_url, open_listener, run_event_loop, serve_app
+from eventlake.collect.settings import CollectorSettings
+from eventlake.control.lakes import add_lake, list_lakes
+from eventlake.control.users import has_people, has_users
+from eventlake.errors import InvalidSettings
+from eventlake.lakes.kinds import settings_model
+from eventlake.model.values import FrozenModel
+from eventlake.server.app import build_app
+from eventlake.server.collector import ManagedCollector
+from eventlake.server.context import Address, ServerContext, SetupCode
+from eventlake.server.installation import DEFAULT_DATABASE, Installation, open_installation
+from eventlake.server.loops import running_loops
+from eventlake.stores import Disk
+
+FIRST_LAKE = "main"
+LIMITS = replace(DEFAULTS, seal_seconds=10.0)
+"""Events are archived after 10 seconds, so that a sync on request lands what has just come."""
+API_THREADS = 12
+"""Fewer than the database's pool has connections, of which each thread uses one."""
+
+
+@dataclass(frozen=True)
+class UpSettings:
+    """Where a server listens and stores."""
+
+    database: str = DEFAULT_DATABASE
+    lake: Path = Path("lake")
+    """The folder of the lake that is added if there is none."""
+    address: Address = field(default_factory=Address)
+    port: int = 8400
+    spool: Path = Path("spool")
+    limits: Limits = LIMITS
+
+
+class Started(FrozenModel):
+    """The server's URL, and the link with which the first admin is made, if there is none."""
+
+    url: str
+    setup_link: str | None = None
+
+
+def run_server(settings: UpSettings, on_ready: Callable[[Started], None]) -> None:
+    """Serve until SIGTERM or SIGINT; call `on_ready` once when listening.
+
+    Raises InvalidSettings for an address that others can reach while nobody has been added.
+    """
+    with open_installation(settings.database, is_server=True) as installation:
+        _add_first_lake(installation, settings.lake)
+        setup = _prepare_setup(installation, settings.address)
+        listener = open_listener(settings.address.host, settings.port)
+        with running_loops(installation):
+            run_event_loop(_serve(settings, installation, listener, setup, on_ready))
+
+
+def _add_first_lake(installation: Installation, folder: Path) -> None:
+    now, vault = installation.clock.now(), installation.vault
+    with installation.database.write() as session:
+        if not list_lakes(session):
+            place = settings_model("local").chosen_by
+            add_lake(session, FIRST_LAKE, "local", {place: str(folder)}, vault, now)
+
+
+def _prepare_setup(installation: Installation, address: Address) -> SetupCode | None:
+    """The code for the first admin; None if there are users."""
+    with installation.database.read() as session:
+        if not address.is_local and not has_people(session):
+            raise InvalidSettings(
+                f"others can reach {address.public_url or address.host}, and nobody has been added "
+                "yet: add an admin first with `eventlake user add EMAIL --role admin`"
+            )
+        return None if has_users(session) else SetupCode(installation.clock.now())
+
+
+async def _serve(
+    settings: UpSettings,
+    installation: Installation,
+    listener: socket.socket,
+    setup: SetupCode | None,
+    on_ready: Callable[[Started], None],
+) -> None:
+    anyio.to_thread.current_default_thread_limiter().total_tokens = API_THREADS
+    proxies = TrustedProxies(os.environ.get(PROXIES_VARIABLE, LOOPBACK))
+    app = App(SourceKeys(()), installation.clock, settings.limits, proxies)
+    context = ServerContext(
+        installation.database,
+        installation.vault,
+        settings.address,
+        installation.clock,
+        setup,
+        app.render_metrics,
+    )
+    app.mount = Mount(build_app(context), proxies)
+    unused = Disk(str(settings.spool))  # each source has the store of its lake
+    collecting = CollectorSettings(unused, spool=settings.spool, limits=settings.limits)
+    collector = ManagedCollector(collecting, installation.database, installation.vault, app)
+    await collector.refresh()
+    url = settings.address.public_url.rstrip("/") or get_listener_url(listener)
+    link = f"{url}/setup?code={setup.code}" if setup else None
+    watches = (collector.watch(), collector.watch_suppression_lists())
+    await serve_app(app, listener, lambda: on_ready(Started(url=url, setup_link=link)), watches)
+    await collector.close()

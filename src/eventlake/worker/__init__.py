@@ -1,0 +1,1 @@
+"""The process that executes the runs of the control plane."""

@@ -1,0 +1,143 @@
+"""The commands of the control plane, on the database and on a running server."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventlake.cli.main import main
+from eventlake.control.roles import Scope
+from tests.server.servers import Api, serving
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture(params=["database", "server"])
+def run(
+    request: pytest.FixtureRequest,
+    migrated_sqlite: bytes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Run]:
+    """Run a command in a new folder; give its exit code and its JSON, or its text."""
+    path = tmp_path / "eventlake.db"
+    path.write_bytes(migrated_sqlite)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVENTLAKE_PASSWORD", "correct horse")
+
+    def run_command(*words: str, as_json: bool = True) -> tuple[int, Any]:
+        code = main([*words, *(["--json"] if as_json else [])])
+        shown = capsys.readouterr()
+        return code, json.loads(shown.out) if as_json else shown.out + shown.err
+
+    if request.param == "database":
+        yield run_command
+        return
+    with serving(str(path)) as api:
+        monkeypatch.setenv("EVENTLAKE_URL", api.url)
+        monkeypatch.setenv("EVENTLAKE_TOKEN", api.make_token(Scope.ADMIN))
+        yield run_command
+
+
+@pytest.fixture
+def web(run: Run) -> Any:
+    """A source that is connected to a lake."""
+    assert run("lake", "add", "main", "--kind", "local", "--set", "path=lake")[0] == 0
+    code, source = run("source", "add", "web", "--write-key", "k1")
+    assert (code, source["lake"], source["write_keys"]) == (0, "main", ["k1"])
+    return source
+
+
+def test_sources_and_lakes(run: Run, web: Any) -> None:
+    assert [one["slug"] for one in run("source", "list")[1]] == ["web"]
+    assert [one["slug"] for one in run("lake", "list")[1]] == ["main"]
+    assert "k1" in run("source", "list", as_json=False)[1]
+    text = run("source", "add", "ios", "--lake", "", as_json=False)[1]
+    assert "connect it: eventlake connect ios LAKE" in text
+    options = ("--copy-from", "web", "--set", "date_partition=day", "--set", 'skip_events=["a"]')
+    code, made = run("connect", "ios", "main", *options)
+    assert (code, made["resolved"]["skip_events"]) == (0, ["a"])
+
+
+def test_schedules_runs_and_health(run: Run, web: Any) -> None:
+    assert "every 7200 seconds, disabled" in run("schedule", "web", as_json=False)[1]
+    assert run("schedule", "web", "--every", "15m")[1]["schedule"]["every_seconds"] == 900
+    cron = ("--cron", "0 6 * * *", "--zone", "Europe/Berlin")
+    assert run("schedule", "web", *cron)[1]["schedule"]["zone"] == "Europe/Berlin"
+    assert run("enable", "web")[1]["next_slot"]
+    (state,) = run("health")[1]
+    assert (state["source"], state["lake"], state["syncs"]) == ("web", "main", True)
+    assert run("disable", "web")[1]["next_slot"] is None
+    assert run("schedule", "web", "--manual")[1]["schedule"]["every_seconds"] == 0
+    assert run("history", "web") == (0, [])
+    assert run("runs", "show", "1")[0] == 2
+    assert run("runs", "start", "other")[0] == 2
+    assert run("runs", "start", "web")[1]["state"] == "queued"
+    assert run("runs", "cancel", "1")[1]["state"] == "cancelled"
+    assert "disabled" in run("health", as_json=False)[1]
+
+
+def test_people(run: Run) -> None:
+    code, user = run("user", "add", "ada@example.com", "--role", "admin")
+    assert (code, user["role"]) == (0, "admin")
+    assert [one["email"] for one in run("user", "list")[1]] == ["ada@example.com"]
+    made = run("token", "add", "ci", "--scope", "write", "--days", "30")[1]
+    assert made["secret"].startswith("el_")
+    listed = run("token", "list")[1]
+    assert {"ci"} <= {one["name"] for one in listed}
+    assert made["secret"] not in str(listed)
+    assert run("token", "remove", made["token"]["id"])[0] == 0
+    assert made["token"]["id"] not in str(run("token", "list")[1])
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("source", "add", "a b"), "slug"),
+        (("lake", "add", "x", "--kind", "moon"), "choose one of"),
+        (("lake", "add", "x", "--kind", "local", "--set", "path"), "NAME=VALUE"),
+        (("lake", "add", "x", "--kind", "local", "--set", "path=[1"), "not a list as JSON"),
+        (("connect", "none", "none"), "no such source"),
+        (("enable", "a/b?c"), "no such path"),
+        (("schedule", "web", "--every", "soon"), "such as 15m"),
+        (("schedule", "web", "--every", "15m", "--manual"), "set one of them"),
+        (("schedule", "none", "--every", "15m"), "no such source"),
+        (("token", "remove", "none"), "no such token"),
+    ],
+)
+def test_mistakes_end_with_2_and_one_line(run: Run, words: tuple[str, ...], part: str) -> None:
+    code, text = run(*words, as_json=False)
+    assert (code, len(text.splitlines())) == (2, 1)
+    assert part in text
+
+
+def test_a_server_that_is_away_ends_with_1(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENTLAKE_URL", "http://127.0.0.1:9")
+    code, text = run("health", as_json=False)
+    assert (code, "does not answer" in text) == (1, True)
+    monkeypatch.setenv("EVENTLAKE_URL", "lake.example.com")
+    assert run("health", as_json=False)[0] == 2
+
+
+def test_a_wrong_token_ends_with_1(
+    migrated_sqlite: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "eventlake.db"
+    path.write_bytes(migrated_sqlite)
+    with serving(str(path)) as api:
+        assert isinstance(api, Api)
+        monkeypatch.setenv("EVENTLAKE_URL", api.url)
+        monkeypatch.setenv("EVENTLAKE_TOKEN", "el_wrong")
+        assert main(["health"]) == 1
+
+
+def test_changes_of_commands_are_in_the_audit_log(run: Run, web: Any, tmp_path: Path) -> None:
+    with serving(str(tmp_path / "eventlake.db")) as api:
+        api.use_token(Scope.ADMIN)
+        entries = api.get("/audit")["items"]
+    actions = {entry["action"]: entry["actor"] for entry in entries}
+    assert actions["source.add"].startswith(("cli:", "token:admin"))
+    assert {"lake.add", "source.add", "connection.add"} <= actions.keys()
