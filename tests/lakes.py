@@ -1,6 +1,7 @@
 """Lakes for tests: loads without a JVM, and the contents of lakes to compare."""
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import eventlake.services.compact
 import eventlake.services.load
+import eventlake.services.redrive
 import eventlake.services.replay
 from eventlake.cli.main import main
 from eventlake.lake import Lake
@@ -112,6 +115,12 @@ class ApiWithoutSpark:
     def replay(self, *given: Any, **options: Any) -> LoadResult:
         return eventlake.services.replay.replay(*given, **{**options, **self._changes()})
 
+    def redrive(self, *given: Any, **options: Any) -> LoadResult:
+        return eventlake.services.redrive.redrive(*given, **{**options, **self._changes()})
+
+    def compact(self, *given: Any, **options: Any) -> Any:
+        return eventlake.services.compact.compact(*given, **{**options, **self._changes()})
+
     def _changes(self) -> dict[str, Any]:
         return {"where": InlineRunner(), **({"progress": self.progress} if self.progress else {})}
 
@@ -127,6 +136,20 @@ class Recorder:
 
     def step(self, stage: str, done: int, total: int, rows: int) -> None:
         self.steps.append((stage, done))
+
+
+class AtStage(Recorder):
+    """Calls a function when a stage begins, for the first `times` times."""
+
+    def __init__(self, stage: str, work: Callable[[], object], times: int = 1) -> None:
+        super().__init__()
+        self.stage, self.work, self.times = stage, work, times
+
+    def step(self, stage: str, done: int, total: int, rows: int) -> None:
+        super().step(stage, done, total, rows)
+        if stage == self.stage and self.times:
+            self.times -= 1
+            self.work()
 
 
 def small_sample(folder: Path, seed: int = 7, **changes: Any) -> list[Path]:
@@ -198,10 +221,11 @@ def read_contents(lake: Place) -> LakeContents:
     """Read a lake with nothing but JSON and Parquet readers, and run `verify`."""
     problems = open_lake(lake).verify(SOURCE).problems
     with on_disk(lake) as folder:
-        return _read_folder(folder, problems)
+        return read_folder(folder, problems)
 
 
-def _read_folder(lake: Path, problems: tuple[str, ...]) -> LakeContents:
+def read_folder(lake: Path, problems: tuple[str, ...] = ()) -> LakeContents:
+    """Read a lake on disk without `verify`."""
     root = lake / "segment-data"
     commits = read_commits(lake)
     runs = [commit["run_id"] for commit in commits]
@@ -256,15 +280,22 @@ def _paths(commit: Any) -> Iterator[str]:
     yield from (file["path"] for file in commit.get("ids", ()))
     yield from (file["path"] for file in commit.get("removed_ids", ()))
     yield from (merge["file"]["path"] for merge in commit.get("merges", ()))
+    yield from _objects(commit)
+
+
+def _objects(commit: Any) -> Iterator[str]:
+    """The paths of a commit's quarantine file and of the objects that it has rewritten."""
     if quarantine := commit.get("quarantine"):
         yield quarantine["path"]
+    yield from (one["new_path"] for one in commit.get("rewrites", ()) if "new_path" in one)
 
 
 def _removed(commits: list[Any]) -> set[str]:
-    """Paths of the data and quarantine files that commits removed."""
+    """Paths of the files that commits removed."""
     tables = (table for commit in commits for table in commit.get("tables", ()))
     files = {file["path"] for table in tables for file in table.get("removes", ())}
-    return files.union(*(commit.get("deletes", ()) for commit in commits))
+    rewrites = {one["path"] for commit in commits for one in commit.get("rewrites", ())}
+    return files.union(rewrites, *(commit.get("deletes", ()) for commit in commits))
 
 
 def _tables(lake: Path, commits: list[Any]) -> dict[str, Counter[Any]]:
@@ -302,11 +333,12 @@ def _reported(path: Path) -> set[str]:
 
 def _quarantine(lake: Path, commits: list[Any]) -> Counter[Any]:
     rows: Counter[Any] = Counter()
-    for commit in commits:
-        quarantine = commit.get("quarantine")
-        if quarantine and quarantine["path"] not in _removed(commits):
-            lines = pq.read_table(lake / quarantine["path"], partitioning=None).to_pylist()
-            assert {row.pop("run_id") for row in lines} == {commit["run_id"]}
+    for path in {path for commit in commits for path in _objects(commit)} - _removed(commits):
+        if path.startswith("segment-data/quarantine/"):
+            lines = pq.read_table(lake / path, partitioning=None).to_pylist()
+            assert {row.pop("run_id") for row in lines} == {Path(path).name[:19]}
+            for row in lines:
+                row["file"] = re.sub(r".*/\d{13}/\d{19}-redrive", "redrive", row["file"])
             rows.update(tuple(row.values()) for row in lines)
     return rows
 

@@ -1,8 +1,9 @@
 """Stores for tests: a disk that tells of what it does, and may fail or kill at any of it."""
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -51,6 +52,9 @@ class WatchedDisk(Disk):
 
     def write_staged(self, path: str, data: pa.Buffer) -> None:
         self._watch("write_staged", path, data)
+
+    def write_durably(self, path: str) -> AbstractContextManager[pa.NativeFile]:
+        return cast("AbstractContextManager[pa.NativeFile]", self._watch("write_durably", path))
 
     def create(self, path: str, data: bytes) -> bool:
         return bool(self._watch("create", path, data))

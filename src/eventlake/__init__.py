@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from eventlake.model.settings import SourceSettings, source_settings
     from eventlake.services.adopt import adopt, plan_adoption
     from eventlake.services.check import check
+    from eventlake.services.compact import compact, plan_compaction
     from eventlake.services.drop import drop, plan_drop
+    from eventlake.services.forget import forget, plan_forget
     from eventlake.services.import_settings import import_settings
     from eventlake.services.load import LoadResult, load, plan_load, plan_sync, sync
     from eventlake.services.read import Lake, open_lake
+    from eventlake.services.redrive import RedriveRequest, plan_redrive, redrive
     from eventlake.services.repair import repair
     from eventlake.services.replay import ReplayRequest, plan_replay, replay
     from eventlake.services.retype import plan_retype, retype, retype_request
@@ -34,21 +37,28 @@ __all__ = [
     "EventLakeError",
     "Lake",
     "LoadResult",
+    "RedriveRequest",
     "ReplayRequest",
     "SourceSettings",
     "adopt",
     "check",
+    "compact",
     "drop",
+    "forget",
     "import_settings",
     "list_suppressed_users",
     "load",
     "open_lake",
     "plan_adoption",
+    "plan_compaction",
     "plan_drop",
+    "plan_forget",
     "plan_load",
+    "plan_redrive",
     "plan_replay",
     "plan_retype",
     "plan_sync",
+    "redrive",
     "repair",
     "replay",
     "retype",
@@ -62,16 +72,23 @@ __all__ = [
 _HOMES = {
     "adopt": "eventlake.services.adopt",
     "check": "eventlake.services.check",
+    "compact": "eventlake.services.compact",
     "drop": "eventlake.services.drop",
     "EventLakeError": "eventlake.errors",
+    "forget": "eventlake.services.forget",
     "import_settings": "eventlake.services.import_settings",
     "Lake": "eventlake.services.read",
     "list_suppressed_users": "eventlake.services.suppress",
     "plan_adoption": "eventlake.services.adopt",
+    "plan_compaction": "eventlake.services.compact",
     "open_lake": "eventlake.services.read",
     "plan_drop": "eventlake.services.drop",
+    "plan_forget": "eventlake.services.forget",
+    "plan_redrive": "eventlake.services.redrive",
     "plan_replay": "eventlake.services.replay",
     "plan_retype": "eventlake.services.retype",
+    "redrive": "eventlake.services.redrive",
+    "RedriveRequest": "eventlake.services.redrive",
     "repair": "eventlake.services.repair",
     "replay": "eventlake.services.replay",
     "ReplayRequest": "eventlake.services.replay",

@@ -29,6 +29,10 @@ class MissingTable(InvalidSettings):
     """A table that is not in the catalog."""
 
 
+class NotFound(InvalidSettings):
+    """A source, lake, connection or run that the workspace or the lake does not have."""
+
+
 class AmbiguousTables(InvalidSettings):
     """Tables that contradict each other; `rows` shows how, with the headings first."""
 
@@ -53,6 +57,10 @@ class Conflict(EventLakeError):
     """Another run of the same source committed first."""
 
     code = "EventLake.Conflict"
+
+
+class Changed(Conflict):
+    """An object that somebody else changed meanwhile."""
 
 
 class Cancelled(BaseException):

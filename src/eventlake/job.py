@@ -24,7 +24,7 @@ from eventlake.runners.local import LocalSpark
 from eventlake.runners.spark_submit import SubmittedSpark
 from eventlake.stores import Store
 
-BEFORE_COMMIT = ("read", "index", "dedupe", "evolve", "write", "commit")
+BEFORE_COMMIT = ("read", "index", "dedupe", "evolve", "write", "compact", "commit")
 """The stages before which a run can still be cancelled."""
 CANCELLED = "the run was cancelled; it landed nothing: run it again"
 

@@ -1,6 +1,6 @@
 """The parts of a lake that a run works with."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from eventlake.clock import SYSTEM_CLOCK, Clock
@@ -25,6 +25,8 @@ class Lake:
     """Fields of every report of the lake, such as the name of its bucket."""
     clock: Clock = SYSTEM_CLOCK
     """The clock of runs: of their ids, leases and reports."""
+    open_bucket: Callable[[str], Store] | None = None
+    """Opens other buckets, by address, that have raw logs of the lake; None if there are none."""
 
     def ledger(self, folder: str) -> Ledger:
         """The ledger of the source with this folder."""

@@ -30,6 +30,20 @@ class HashedUsers:
         return user in self.users or hash_user(user, self.key) in self.hashes
 
 
+class ErasureRequest(FrozenModel):
+    """A user that is being forgotten; a later command finishes it if its own process has died."""
+
+    run_id: str
+    ids: tuple[str, ...]
+    """Keyed hashes of the user's ids, in hex."""
+    hashes: tuple[int, ...]
+    """Their hashes in the user index."""
+    sources: tuple[str, ...]
+    """Folders of the sources."""
+    host: str
+    pid: int
+
+
 class SuppressionList(FrozenModel):
     """A lake's suppression list as it is stored."""
 
@@ -39,6 +53,8 @@ class SuppressionList(FrozenModel):
     """Keyed hashes of forgotten users, in hex: the lake must not have their ids anywhere."""
     key: str = ""
     """The key of the hashes in hex, random for each lake."""
+    requests: tuple[ErasureRequest, ...] = ()
+    """Users whose events are not all erased yet."""
 
     def matcher(self, more: frozenset[str] = frozenset()) -> Container[str]:
         """The set of suppressed users, with `more`; a frozenset unless there are hashes."""
@@ -58,10 +74,18 @@ class SuppressionList(FrozenModel):
         """Add users by their hash, and remove their ids from the list."""
         key, forgotten = self.key or secrets.token_hex(KEY_BYTES), set(users)
         hashes = {hash_user(user, bytes.fromhex(key)).hex() for user in forgotten}
-        return SuppressionList(
-            users=tuple(user for user in self.users if user not in forgotten),
-            hashes=tuple(sorted(hashes.union(self.hashes))),
-            key=key,
+        return self.model_copy(
+            update={
+                "users": tuple(user for user in self.users if user not in forgotten),
+                "hashes": tuple(sorted(hashes.union(self.hashes))),
+                "key": key,
+            }
+        )
+
+    def match_hashed(self, hashes: Iterable[str]) -> HashedUsers:
+        """The set of the ids with these keyed hashes, in hex."""
+        return HashedUsers(
+            frozenset(), frozenset(map(bytes.fromhex, hashes)), bytes.fromhex(self.key)
         )
 
     def remove(self, users: Iterable[str]) -> "SuppressionList":

@@ -2,11 +2,13 @@
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pytest
+from pyspark.sql import SparkSession
 
 from eventlake.errors import InvalidSettings
+from eventlake.runners import local
 from tests import lakes
 from tests.aws.answers import Answer, denied
 from tests.aws.calls import Call
@@ -29,7 +31,21 @@ def tokens(calls: Iterable[Call]) -> set[str]:
     return {call.token for call in calls}
 
 
+@pytest.fixture
+def new_jvm() -> Iterator[None]:
+    """No JVM of an earlier test: workers have the environment that theirs was started with."""
+    stop_jvm()
+    yield
+    stop_jvm()
+
+
+def stop_jvm() -> None:
+    if session := SparkSession.getActiveSession():
+        local._stop(session, {"settings": "others than the session has"})
+
+
 @pytest.mark.spark
+@pytest.mark.usefixtures("aws", "new_jvm")
 def test_credentials_that_expire_are_renewed_on_driver_and_workers(
     world: World, aws: Aws, proxy: Proxy
 ) -> None:

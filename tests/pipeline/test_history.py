@@ -79,6 +79,8 @@ def test_a_sync_in_a_bucket_makes_as_many_requests_as_long_ago(
         proxy.calls.clear()
         assert lakes.load([log(tmp_path / "raw", number)], lake).status == "finished"
         requests.append(len(proxy.calls))
+        sizes = [call for call in proxy.asked("HeadObject") if "/ids/" in call.key]
+        assert sizes == [], "a small file of the index is read in one request"
     first, last = requests[EVERY : 2 * EVERY], requests[2 * EVERY :]
     assert sum(last) <= 1.3 * sum(first), (first, last)
     assert max(requests) < 250, requests

@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import count
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests import lakes
 from tests.children import make_waiting_runner
-from tests.lakes import InlineRunner, LakeContents, Recorder
+from tests.lakes import AtStage, InlineRunner, LakeContents
 
 from eventlake.errors import Conflict, InvalidSettings
 from eventlake.model.commit import Replacement
@@ -248,20 +248,6 @@ def test_unknown_events_and_sources(tmp_path: Path) -> None:
 
 
 # Beside other runs
-
-
-class AtStage(Recorder):
-    """Calls a function when a stage begins, for the first `times` times."""
-
-    def __init__(self, stage: str, work: Callable[[], object], times: int = 1) -> None:
-        super().__init__()
-        self.stage, self.work, self.times = stage, work, times
-
-    def step(self, stage: str, done: int, total: int, rows: int) -> None:
-        super().step(stage, done, total, rows)
-        if stage == self.stage and self.times:
-            self.times -= 1
-            self.work()
 
 
 def test_a_load_beside_a_replay_stays(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ class LoadResult(FrozenModel):
     tables: tuple[TableCommit, ...] = ()
     passed_over: tuple[str, ...] = ()
     already_loaded: int = 0
+    compacted_files: int = 0
     warnings: tuple[str, ...] = ()
     files: int = 0
     timings: dict[str, float] = Field(default_factory=dict)

@@ -10,10 +10,13 @@ from eventlake.archive.addresses import (
     is_address,
     lake_address,
     lake_input_stores,
+    lake_path,
     local_path,
+    locate_input,
+    object_address,
     open_input,
 )
-from eventlake.archive.copy import copy_inputs, copy_stream
+from eventlake.archive.copy import copy_inputs, copy_stream, day_folder
 from eventlake.archive.find import SUFFIXES, InputListing, find_inputs, find_lost
 
 __all__ = [
@@ -26,12 +29,16 @@ __all__ = [
     "bucket_address",
     "copy_inputs",
     "copy_stream",
+    "day_folder",
     "display_address",
     "find_inputs",
     "find_lost",
     "is_address",
     "lake_address",
     "lake_input_stores",
+    "lake_path",
     "local_path",
+    "locate_input",
+    "object_address",
     "open_input",
 ]

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from urllib.parse import quote, unquote, unquote_to_bytes, urlsplit
 
 from eventlake.errors import InsufficientPermissions, InvalidSettings
-from eventlake.model.layout import LOGS
-from eventlake.stores import Store
+from eventlake.model.layout import LOGS, is_rewritten
+from eventlake.stores import Disk, Store
 
 READ_BYTES = 256 << 10
 """Bytes per read of a file or a pipe."""
@@ -34,20 +34,41 @@ def lake_address(path: str) -> str:
     return LAKE + quote(os.fsencode(path))
 
 
+def object_address(path: str) -> str:
+    """The address of an object that a commit rewrites: below the lake's root, or elsewhere."""
+    return path if "://" in path else lake_address(path)
+
+
+def lake_path(address: str) -> str:
+    """The path below the lake's root of an address that begins with `lake:`."""
+    return os.fsdecode(unquote_to_bytes(address.removeprefix(LAKE)))
+
+
+def locate_input(address: str, stores: InputStores) -> tuple[Store, str]:
+    """The store that has an input, and its path there; for a file on disk, that of its folder."""
+    address = resolve_address(address, stores)
+    if is_address(address):
+        root = bucket_address(address)
+        return stores[root], address.removeprefix(f"{root}/")
+    path = local_path(address)
+    return Disk(str(path.parent)), path.name
+
+
 def resolve_address(address: str, stores: InputStores) -> str:
     """Replace the prefix `lake:` of an address by the lake's own address."""
     if not address.startswith(LAKE):
         return address
-    return stores[LAKE].uri(os.fsdecode(unquote_to_bytes(address.removeprefix(LAKE))))
+    return stores[LAKE].uri(lake_path(address))
 
 
 def fingerprint(uri: str, size: int, mark: str) -> str:
     """A text that changes when the input does; `mark` is its etag or time of modification.
 
     A file in the lake's archive is never changed in place, so its size is enough, and stays the
-    same in a copy of the lake, where times differ.
+    same in a copy of the lake, where times differ. The same goes for one that a run has rewritten.
     """
-    return f"{size:x}" if uri.startswith(f"{LAKE}{LOGS}/") else f"{size:x}-{mark}"
+    is_final = uri.startswith(f"{LAKE}{LOGS}/") or is_rewritten(uri)
+    return f"{size:x}" if is_final else f"{size:x}-{mark}"
 
 
 def is_address(path: str) -> bool:

@@ -54,7 +54,7 @@ def _copy_input(one: Input, store: Store, folder: str, stores: InputStores) -> I
     name = _plain_name(_file_name(one.uri))
     mark = hashlib.sha256(f"{one.uri} {one.fingerprint}".encode()).hexdigest()[:12]
     received = _first_received(lambda: open_input(one.uri, stores)) or _modified_time(one, stores)
-    path = f"{archive}/{_day_folder(received)}/{mark}-{name}"
+    path = f"{archive}/{day_folder(received)}/{mark}-{name}"
     if not store.exists(path):
         with store.write_durably(path) as copy:
             for piece in open_input(one.uri, stores):
@@ -73,7 +73,7 @@ def copy_stream(path: str, store: Store, folder: str, clock: Clock) -> Input | N
         if not suffix:
             return None
         received = _first_received(lambda: _read_spool(spool)) or clock.time_ns() // 1000
-        target = f"{archive}/{_day_folder(received)}/{digest[:32]}-stream{suffix}"
+        target = f"{archive}/{day_folder(received)}/{digest[:32]}-stream{suffix}"
         if not store.exists(target):
             with store.write_durably(target) as copy:
                 for piece in _read_spool(spool):
@@ -145,7 +145,7 @@ def _plain_name(name: str) -> str:
     return plain.encode()[-NAME_BYTES:].decode(errors="ignore")
 
 
-def _day_folder(moment: int) -> int:
+def day_folder(moment: int) -> int:
     """The archive's folder for a time in microseconds: the start of its UTC day in ms."""
     day = datetime.fromtimestamp(moment // 1_000_000, UTC).replace(hour=0, minute=0, second=0)
     return int(day.timestamp()) * 1000

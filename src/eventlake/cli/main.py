@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import eventlake as python_api
-from eventlake.cli import change, show, suppress
+from eventlake.cli import change, control, people, quarantine, show, suppress
+from eventlake.cli.compact import compact
 from eventlake.cli.failures import FAILED, FINISHED, PARTIAL, run_command
+from eventlake.cli.forget import forget
 from eventlake.cli.import_settings import import_settings
 from eventlake.cli.options import (
     DEFAULT_LAKE,
@@ -28,9 +30,10 @@ from eventlake.cli.options import (
     expand_option_groups,
 )
 from eventlake.cli.progress import show_progress
-from eventlake.cli.rows import OutputFormat, decode_rows, iterate_objects, to_json
+from eventlake.cli.rows import OutputFormat, iterate_objects, to_json
 from eventlake.cli.show_adoption import print_adoption, print_adoption_plan, print_differences
 from eventlake.cli.show_plan import print_plan
+from eventlake.cli.up import up
 from eventlake.errors import AmbiguousTables
 from eventlake.model.settings import validate_settings
 from eventlake.sample.spec import SampleSpec
@@ -51,7 +54,20 @@ app = typer.Typer(
 
 
 app.add_typer(suppress.app, name="suppress")
+app.add_typer(quarantine.app, name="quarantine")
 app.command("import-settings")(import_settings)
+for name, group in {
+    "source": control.source_app,
+    "lake": control.lake_app,
+    "runs": control.runs_app,
+    "token": people.token_app,
+    "user": people.user_app,
+}.items():
+    app.add_typer(group, name=name)
+for one in (up, control.connect, control.enable, control.disable, control.schedule):
+    app.command()(one)
+for one in (control.history, control.health):
+    app.command()(one)
 
 
 def main(arguments: Sequence[str] | None = None, api: Any = python_api) -> int:
@@ -210,7 +226,7 @@ def sync(context: typer.Context, source: SourceOptions, run: RunOptions) -> None
     _show_load(result, run)
 
 
-for command in (change.replay, change.retype, change.drop):
+for command in (change.replay, change.retype, change.drop, forget, compact):
     app.command()(command)
 
 
@@ -263,16 +279,6 @@ def reports(
 ) -> None:
     """Show the reports of a source's runs."""
     show.print_result(context.obj.open_lake(lake).reports(source), as_json, show.reports)
-
-
-@app.command()
-def quarantine(
-    context: typer.Context, source: Source, lake: LakeRoot = DEFAULT_LAKE, as_json: AsJson = False
-) -> None:
-    """Show the invalid lines of a source."""
-    show.print_result(
-        decode_rows(context.obj.open_lake(lake).quarantine(source)), as_json, show.quarantine
-    )
 
 
 @app.command()

@@ -33,6 +33,7 @@ LakeRoot = Annotated[
     str,
     typer.Option(help=f"The lake: a folder, {describe_addresses()}, or a file of lake settings."),
 ]
+SparkMaster = Annotated[str, typer.Option(help="The Spark master of local runs.")]
 Source = Annotated[str, typer.Option(help="The source's slug or id.")]
 
 
@@ -139,7 +140,7 @@ class RunOptions:
 
     lake: LakeRoot = DEFAULT_LAKE
     suppress: Suppress = None
-    master: Annotated[str, typer.Option(help="The Spark master of local runs.")] = "local[*]"
+    master: SparkMaster = "local[*]"
     temporary_cluster: Annotated[
         bool,
         typer.Option("--temporary-cluster", help="Run on a cluster that is created for the run."),

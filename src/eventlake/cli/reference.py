@@ -28,7 +28,7 @@ Results go to stdout, progress and errors to stderr. An error is one line,
 | 0 | finished, also when there was nothing to load |
 | 1 | failed, or `verify` found differences |
 | 2 | invalid option, setting, path or query; nothing has started |
-| 3 | partial: some tables failed; the next load retries them |
+| 3 | partial: some tables failed; the next load retries them. A redrive: lines are invalid again |
 | 130 | interrupted |
 
 """
@@ -75,15 +75,22 @@ def build_cli_page() -> str:
     return _CLI_INTRO + pages.rstrip() + "\n"
 
 
-def list_commands() -> dict[str, TyperCommand]:
-    """Return the commands of the application by name; one of a group is `suppress add`."""
+def list_commands() -> dict[str, TyperCommand | TyperGroup]:
+    """Return the commands of the application by name; one of a group is `suppress add`.
+
+    A group that is a command of its own is among them.
+    """
     return dict(_walk_commands(get_command(app), ()))
 
 
-def _walk_commands(command: object, words: tuple[str, ...]) -> Iterator[tuple[str, TyperCommand]]:
+def _walk_commands(
+    command: object, words: tuple[str, ...]
+) -> Iterator[tuple[str, TyperCommand | TyperGroup]]:
     if isinstance(command, TyperCommand):
         yield " ".join(words), command
     elif isinstance(command, TyperGroup):
+        if command.invoke_without_command and words:
+            yield " ".join(words), command
         for name, member in command.commands.items():
             yield from _walk_commands(member, (*words, name))
 

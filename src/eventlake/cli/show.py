@@ -125,6 +125,8 @@ def load_summary(result: "LoadResult") -> None:
         print_line(format_balance(result.counts))
         loaded = f"; {format_loaded_before(result.already_loaded)}" if result.already_loaded else ""
         print_line(f"{result.status} in {result.timings.get('total', 0.0):.1f} s{loaded}")
+    if result.compacted_files:
+        print_line(f"compacted {pluralize(result.compacted_files, 'file')}")
     for change in result.setting_changes:
         print_line(f"setting {change}")
     if result.passed_over:

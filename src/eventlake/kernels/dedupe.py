@@ -36,6 +36,17 @@ class Ids(NamedTuple):
         return Ids(self.high[rows], self.low[rows], self.received[rows])
 
 
+def pack_hashes(ids: Ids) -> bytes:
+    """Return the hashes of ids, without their times, as bytes; `unpack_hashes` reads them."""
+    return np.stack([ids.high, ids.low], axis=1).astype("<i8").tobytes()
+
+
+def unpack_hashes(packed: bytes) -> Ids:
+    """Return ids that `pack_hashes` has packed; their times are 0."""
+    halves = np.frombuffer(packed, np.dtype("<i8")).reshape(-1, 2)
+    return Ids(halves[:, 0], halves[:, 1], np.zeros(len(halves), np.int64))
+
+
 def hash_ids(ids: Iterable[str]) -> tuple[Ints, Ints]:
     """Hash message ids; return the high and the low 64 bits of each hash, in the ids' order."""
     digests = b"".join([blake2b(id_.encode(), digest_size=16).digest() for id_ in ids])

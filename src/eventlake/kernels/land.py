@@ -80,11 +80,12 @@ def land_chunks(chunks: Iterable[MaskedChunk], schema: TableSchema, added: int =
     """Cast chunks, at least one, to the table's types; return the rows that land, by receipt.
 
     Values that do not fit are in `_rescued_data`, a column that is added if the schema does not
-    have it and a value is rescued. The last `added` of the table's columns are new, sorted by name.
+    have it and a value is rescued. `added` is the number of the schema's last columns that this
+    run adds: they are sorted by name, and the added `_rescued_data` is sorted in among them.
     """
     landed = [_land_chunk(chunk, schema) for chunk in chunks]
     rescued = sum(rows.rescued for rows in landed)
-    table = _merge_sorted([rows.table for rows in landed])
+    table = merge_sorted([rows.table for rows in landed])
     return LandedRows(_place_rescued_column(table, schema, added), rescued)
 
 
@@ -221,7 +222,7 @@ def _find_runs(keep: NDArray[np.bool_]) -> list[tuple[int, int]]:
     return [(first, end - first) for first, end in edges.tolist()]
 
 
-def _merge_sorted(tables: list[pa.Table]) -> pa.Table:
+def merge_sorted(tables: list[pa.Table]) -> pa.Table:
     """Merge tables, at least one, sorted by receipt; no copy if they do not overlap in time.
 
     Empty tables are left out. A column that a table does not have is null in its rows.

@@ -23,8 +23,8 @@ from isal import isal_zlib
 
 MAX_KEPT_LINE_BYTES = 64 << 20
 """A longer line is cut here to bound memory, and its quarantine row says so."""
-STEP_BYTES = 1 << 20
-"""Most bytes of decompressed data at a time."""
+STEP_BYTES = 2 << 20
+"""Most bytes of decompressed data at a time: more than one input of `_ISAL` usually expands to."""
 
 # isal's stubs declare its error class as an instance.
 _BAD_DATA = (cast("type[Exception]", isal_zlib.error), zlib.error, zstandard.ZstdError)
@@ -49,9 +49,11 @@ OpenFile = Callable[[], Iterator[bytes]]
 def read_blocks(
     open_file: OpenFile, max_line_bytes: int = MAX_KEPT_LINE_BYTES
 ) -> Iterator[bytes | Damage]:
-    """Yield a file in blocks of whole lines, without the last line end; then `Damage`, if any.
+    """Decompress a file and yield blocks of whole lines, without the last line end of each.
 
-    The last line needs no line end. Of a longer line than `max_line_bytes`, only the start is kept.
+    A `Damage` comes last if the rest cannot be read. Of a line longer than `max_line_bytes`, only
+    the start is kept. Calls `open_file` two or three times, each time for the file from its start:
+    to see how it is compressed, to read it, and again where it is damaged.
     """
     line_start = _LineStart(max_line_bytes)
     for piece in decompress(open_file):

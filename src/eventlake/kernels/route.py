@@ -153,6 +153,8 @@ class Router:
     rejected: list[RejectedLine] = field(default_factory=list)
     destinations: dict[tuple[str, str | None], Destination] = field(default_factory=dict)
     """The destination by call and event name."""
+    excluded_lines: list[tuple[bytes, int]] = field(default_factory=list)
+    """Lines of excluded events, with their places; whoever reads them empties the list."""
     span: tuple[int, int] | None = None
     """First and last time of receipt since it was set to None."""
 
@@ -197,6 +199,7 @@ class Router:
         ids = [routing.messageId for routing in routings]
         events = zip(lines, ids, times.tolist(), places, strict=True)
         destinations, suppressed = self.destinations, self.rules.suppressed
+        ignored = Ignored.IGNORED  # an enum's member takes long to look up for every event
         for routing, event in self._select(zip(routings, events, strict=True), times):
             line, message_id, moment, place = event
             key = (routing.type, routing.event if routing.type == "track" else None)
@@ -204,7 +207,7 @@ class Router:
                 destination = destinations[key]
             except KeyError:
                 destination = destinations[key] = self._find_destination(*key)
-            if destination is Ignored.IGNORED:
+            if destination is ignored:
                 continue
             if destination is None or moment == _NO_TIME or not message_id:
                 self._validate(line, place)
@@ -251,6 +254,7 @@ class Router:
         """
         if line.count(b"{") + line.count(b"[") > MAX_LEVELS and not self._validate(line, place):
             return
+        self.excluded_lines.append((line, place))
         call = _CALLS[routing.type]
         table = self.rules.table(call, routing.event or "")
         counts = self.excluded.setdefault(table, ExcludedCounts(call))
@@ -349,7 +353,10 @@ def _is_string(value: Json) -> bool:
 
 
 def _require_string(value: Json, reason: str, name: str) -> str:
-    """Return a non-empty string as it is; raises `InvalidLine` with `reason` for other values."""
+    """Return a non-empty string as it is; raises `InvalidLine` with `reason` for other values.
+
+    `name` is the event's field that has the value, for the message.
+    """
     if not isinstance(value, str) or not _is_string(value) or not value:
         raise InvalidLine(reason, f"{name} is {_describe_kind(value)}")
     return value

@@ -8,9 +8,6 @@ import pyarrow.parquet as pq
 
 from eventlake.model.commit import Bound, ColumnStats
 
-MAX_BOUND_CHARS = 32
-"""Longest string bound; longer ones would make commits large and prune little."""
-
 
 def file_stats(footer: pq.FileMetaData) -> dict[str, ColumnStats]:
     """Return null count, minimum and maximum of the columns with statistics in every row group.
@@ -39,16 +36,15 @@ def _merge_groups(stats: list[Any]) -> ColumnStats:
 
 
 def format_bound(value: Any) -> Bound:
-    """Return a minimum or maximum as JSON can hold it; None for booleans and long strings.
+    """Return a minimum or maximum as JSON can hold it; None for booleans and strings.
 
-    Timestamps become ISO text in UTC, decimals text; numbers stay integers.
+    Timestamps become ISO text in UTC, decimals text; numbers stay integers. Strings are left out
+    because commits are never rewritten, and a user must be able to be forgotten.
     """
-    if isinstance(value, bool):
-        return None  # of no use for pruning
+    if isinstance(value, bool | str):
+        return None
     if isinstance(value, datetime):
         return value.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
     if isinstance(value, Decimal):
         return str(value)
-    if isinstance(value, str):
-        return value if len(value) <= MAX_BOUND_CHARS else None
     return int(value)

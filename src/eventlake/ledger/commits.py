@@ -139,12 +139,27 @@ class Ledger:
 
     def list_live_files(self) -> dict[str, list[LiveFile]]:
         """The live data files of every table, sorted by path."""
+        return self.read_state_and_files()[1]
+
+    def read_state_and_files(self) -> tuple[State, dict[str, list[LiveFile]]]:
+        """Read the current state, and the live data files of every table at that state."""
+        state, total = self._read_file_list()
+        return state, group_by_table(total.adds)
+
+    def list_quarantine(self) -> dict[str, str]:
+        """The live quarantine files, sorted: by path, the path in the stage until published."""
+        folder = f"{self.layout.quarantine}/{self.folder}/"
+        objects = sorted(self._read_file_list()[1].objects.items())
+        return {path: staged for path, staged in objects if path.startswith(folder)}
+
+    def _read_file_list(self) -> tuple[State, FileList]:
+        """Read the state, and what all commits have added without what they have removed."""
         state, newer = self._read_since_snapshot()
-        total = FileList({}, set(), {})
+        total = FileList()
         for manifest in state.manifests:
             total.apply(read_manifest(self.store, manifest.path))
         total.apply(list_files(newer))
-        return group_by_table(total.adds)
+        return state, total
 
     # Snapshots
 

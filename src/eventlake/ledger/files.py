@@ -25,6 +25,8 @@ class LiveFile(msgspec.Struct, frozen=True):
     partition: dict[str, str]
     rows: int | None
     bytes: int
+    received: tuple[str, str] | None = None
+    """The first and last time of receipt, as in statistics; None if another program wrote it."""
 
 
 class FileList(msgspec.Struct):
@@ -34,32 +36,37 @@ class FileList(msgspec.Struct):
     removes: set[str] = set()
     """Paths that commits before the range had added."""
     runs: dict[str, int] = {}
+    objects: dict[str, str] = {}
+    """Added quarantine files and rewritten objects: staged path by final path."""
 
     def apply(self, later: "FileList") -> None:
         """Add the changes of later commits, in place."""
         for path in later.removes:
-            if self.adds.pop(path, None) is None:
+            if self.adds.pop(path, None) is None and self.objects.pop(path, None) is None:
                 self.removes.add(path)
         self.adds |= later.adds
+        self.objects |= later.objects
         self.runs |= later.runs
 
 
 def list_files(commits: Iterable[tuple[int, Commit]]) -> FileList:
     """Combine the file changes of commits, given in order with their sequences."""
-    total = FileList({}, set(), {})
+    total = FileList()
     for sequence, commit in commits:
         adds = {
             file.path: _live_file(table.table.name, file)
             for table in commit.tables
             for file in table.adds
         }
-        removes = {file.path for table in commit.tables for file in table.removes}
-        total.apply(FileList(adds, removes, {commit.run_id: sequence}))
+        removes = set(commit.removed_paths | commit.rewritten_paths)
+        total.apply(FileList(adds, removes, {commit.run_id: sequence}, commit.objects))
     return total
 
 
 def _live_file(table: str, file: DataFile) -> LiveFile:
-    return LiveFile(table, file.path, file.partition, file.rows, file.bytes)
+    _, first, last = file.stats.get("received_at", (0, None, None))
+    received = (str(first), str(last)) if first is not None and last is not None else None
+    return LiveFile(table, file.path, file.partition, file.rows, file.bytes, received)
 
 
 def last_sequence(name: str) -> int:

@@ -96,14 +96,15 @@ def is_dead(ledger: Ledger, run_id: str, now: datetime) -> bool:
         return now - datetime.fromtimestamp(int(run_id) // 10**9, UTC) > DEAD_AFTER
     if lease.pid == NO_PID:
         return True
-    if lease.host == socket.gethostname() and not _is_running(lease.pid):
+    if lease.host == socket.gethostname() and not is_running(lease.pid):
         return True
     staged = ledger.store.objects(ledger.layout.stage_path(run_id))
     renewed = max((one.modified for one in staged), default=None)
     return renewed is None or now - renewed > DEAD_AFTER
 
 
-def _is_running(pid: int) -> bool:
+def is_running(pid: int) -> bool:
+    """Whether this machine has a process with this id."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

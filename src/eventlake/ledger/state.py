@@ -4,6 +4,7 @@ from base64 import b64decode, b64encode
 from bisect import bisect_left
 from collections.abc import Iterable
 from hashlib import blake2b
+from itertools import chain
 from typing import Any, Self
 
 from pydantic import Field, field_serializer, field_validator
@@ -70,7 +71,9 @@ class State(FrozenModel):
                 loaded_before = b""
                 inputs.clear()
                 tables.clear()
-            inputs.update(digest for one in commit.inputs for digest in digests(one))
+            rewritten = (one.input for one in commit.rewrites if one.input)
+            loaded = chain(commit.inputs, rewritten)
+            inputs.update(digest for one in loaded for digest in digests(one))
             for table in commit.tables:
                 # A table exists from its first row: not while all its events were duplicates,
                 # suppressed or skipped.

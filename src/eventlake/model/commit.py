@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from eventlake.model.erasure import Erasure
 from eventlake.model.schema import Column, TableSchema, column, new_table
 from eventlake.model.settings import SourceSettings
 from eventlake.model.types import Type
@@ -22,6 +23,9 @@ class Input(FrozenModel):
     origin: tuple[str, str] | None = None
     """Address and fingerprint of the file that this is a copy of; for a pipe, `stream:sha256` and
     the digest of its data."""
+    staged: str = ""
+    """For a raw log that its run has written, the path in the stage until the commit is published;
+    empty when it is read again."""
     first: int | None = None
     """The first time of receipt in it, in microseconds; known to commits, None without events."""
     last: int | None = None
@@ -106,7 +110,9 @@ class Plan(FrozenModel):
     """Whether the catalog names of the tables change."""
     replaces: Replacement | None = None
     removes: dict[str, tuple["DataFile", ...]] = Field(default_factory=dict)
-    """By table, the files with the rows that the run replaces."""
+    """By table, the files with the rows that the run replaces, or that it merges."""
+    compacts: bool = False
+    """Whether the run merges the files that it removes, and does nothing else."""
     infer: tuple[str, ...] = ()
     """Tables whose columns and types are inferred anew, except for pinned types."""
     pinned: dict[str, dict[str, Type]] = Field(default_factory=dict)
@@ -131,10 +137,10 @@ class Plan(FrozenModel):
 
 
 Bound = int | str | None
-"""Minimum or maximum of a column: a number, or the text of a decimal, time or string."""
+"""Minimum or maximum of a column: a number, or the text of a decimal or time."""
 
 ColumnStats = tuple[int, Bound, Bound]
-"""Null count, minimum and maximum of a column in a file; None if unknown."""
+"""Null count, minimum and maximum of a column in a file; None if unknown, and for strings."""
 
 
 class DataFile(FrozenModel):
@@ -156,6 +162,22 @@ class StagedFile(FrozenModel):
 
     staged: str
     path: str
+
+
+class Rewrite(FrozenModel):
+    """An object that a commit replaces or removes: a quarantine file, a raw log of the archive.
+
+    Data files of tables are replaced by `TableCommit.adds` and `removes`.
+    """
+
+    path: str
+    """Below the lake's root, or the address of a raw log outside of the lake."""
+    new_path: str = ""
+    """The path or address of the object that takes its place; empty if there is none."""
+    staged: str = ""
+    """The path of the new object in the stage, until the commit is published."""
+    input: Input | None = None
+    """The new object as an input, if a run has loaded the old one: it counts as loaded, too."""
 
 
 class Counts(FrozenModel):
@@ -230,10 +252,21 @@ class Commit(FrozenModel):
     removed_ids: tuple[IdFile, ...] = ()
     """The message ids of the rows that the run removed from the tables, whether or not it landed
     them again."""
+    duplicate_ids: str = ""
+    """Hashes of the message ids that the run left out as duplicates, in Base64; empty if there are
+    very many. A replay beside the run conflicts with it only if it drops one of these."""
     merges: tuple[IdMerge, ...] = ()
     deletes: tuple[str, ...] = ()
     """Replaced index files to delete when the commit is finished."""
     quarantine: StagedFile | None = None
+    users: StagedFile | None = None
+    """The object with the hashes of the users' ids in each file that the run read or wrote."""
+    rewrites: tuple[Rewrite, ...] = ()
+    """Other objects that it replaces or removes; no two have the same path."""
+    unquarantined: dict[str, dict[str, int]] = Field(default_factory=dict)
+    """By run and reason, the number of lines that it takes out of the quarantine."""
+    erasure: Erasure | None = None
+    """What it has removed of a forgotten user."""
     abandons: tuple[str, ...] = ()
     """Runs that seemed dead at planning; they cannot commit any more."""
     renamed: bool = False
@@ -252,6 +285,17 @@ class Commit(FrozenModel):
     def removed_paths(self) -> frozenset[str]:
         """Paths of the data files that it removes."""
         return frozenset(file.path for table in self.tables for file in table.removes)
+
+    @property
+    def rewritten_paths(self) -> frozenset[str]:
+        """Paths of the other objects that it replaces or removes."""
+        return frozenset(one.path for one in self.rewrites)
+
+    @property
+    def objects(self) -> dict[str, str]:
+        """The quarantine file and the new objects of `rewrites`: staged path by final path."""
+        files = {one.new_path: one.staged for one in self.rewrites if one.new_path}
+        return files | ({self.quarantine.path: self.quarantine.staged} if self.quarantine else {})
 
 
 class TableChange(FrozenModel):

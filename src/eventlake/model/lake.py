@@ -31,6 +31,11 @@ class LakeSettings(FrozenModel):
     secrets: ClassVar[Mapping[str, str]] = {}
     """The names of the lake's secrets, and the environment variable for each."""
 
+    @property
+    def has_cluster(self) -> bool:
+        """Whether runs are on a cluster instead of this machine."""
+        return False
+
     @classmethod
     def parse_address(cls, address: str) -> Mapping[str, str]:
         """The settings in an address of this kind; raises InvalidSettings for a wrong one."""

@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from eventlake.errors import InvalidSettings
+from eventlake.model.durations import parse_duration
 from eventlake.model.layout import DatePartition
 from eventlake.model.naming import Naming, database_name, snake_case
 from eventlake.model.values import FrozenModel
@@ -98,6 +99,13 @@ class SourceSettings(FrozenModel):
     compression: Annotated[
         Compression, Field(description="The compression of the tables' Parquet files")
     ] = Compression.ZSTD
+    compact_after: Annotated[
+        str,
+        Field(
+            description="Merge small files after each load, in partitions whose newest event is "
+            "older than this, such as 2h; off by default"
+        ),
+    ] = ""
     _notes: tuple[str, ...] = PrivateAttr(())
 
     @model_validator(mode="wrap")
@@ -157,6 +165,14 @@ class SourceSettings(FrozenModel):
     @classmethod
     def _drop_empty_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(filter(None, value))  # so that `--skip-event ''` empties the list
+
+    @field_validator("compact_after")
+    @classmethod
+    def _check_duration(cls, value: str) -> str:
+        if value in ("", "off"):
+            return ""
+        parse_duration(value)
+        return value
 
     @field_validator("data_folder")
     @classmethod

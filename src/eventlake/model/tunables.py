@@ -23,6 +23,10 @@ class WriteTunables:
 
     unit_bytes: int = 200 << 20
     """Bytes of chunks per file; the Parquet file is about as large."""
+    file_bytes: int = 128 << 20
+    """Bytes from which a compaction leaves a file as it is, and begins the next one."""
+    group_bytes: int = 32 << 20
+    """Bytes of a row group that a compaction makes; a task holds about two, decoded."""
     slice_bytes: int = 64 << 20
     """Bytes of chunks in memory that are cast and sorted at once."""
     land_bytes: int = 32 << 20

@@ -1,6 +1,8 @@
 """Build the commit of a run from the results of its tasks."""
 
+from base64 import b64encode
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,6 +24,7 @@ from eventlake.model.naming import Call
 from eventlake.model.schema import SchemaChange, TableSchema, new_table
 from eventlake.model.tables import table_path
 from eventlake.pipeline.results import (
+    MAX_DUPLICATE_IDS,
     ChunkMeta,
     ChunksByTable,
     DedupeResult,
@@ -29,6 +32,9 @@ from eventlake.pipeline.results import (
     WriteResult,
     WrittenFile,
 )
+
+HASH_BYTES = 16
+"""Bytes of a packed hash."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +52,7 @@ class RunResults:
     @cached_property
     def files(self) -> list[WrittenFile]:
         """All Parquet files in the order of tables and partitions."""
-        files = (file for result in self.write for file in result.files)
-        return sorted(files, key=lambda file: (file.table, file.start, file.path))
+        return sort_files(self.write)
 
     @cached_property
     def rescued(self) -> Counter[str]:
@@ -68,6 +73,12 @@ class RunResults:
         return next((result.quarantine for result in self.write if result.quarantine), "")
 
 
+def sort_files(results: Iterable[WriteResult]) -> list[WrittenFile]:
+    """Return the files of all results, in the order of tables and partitions."""
+    files = (file for result in results for file in result.files)
+    return sorted(files, key=lambda file: (file.table, file.start, file.path))
+
+
 def build_commit(layout: Layout, plan: Plan, results: RunResults, dead: tuple[str, ...]) -> Commit:
     """Build the commit of what is in the stage; it abandons the `dead` runs. Writes nothing.
 
@@ -85,6 +96,7 @@ def build_commit(layout: Layout, plan: Plan, results: RunResults, dead: tuple[st
         tables=tables,
         ids=_new_id_files(layout, plan, results),
         removed_ids=results.removed_ids,
+        duplicate_ids=_duplicate_ids(results),
         merges=results.merges,
         deletes=plan.deletes,
         quarantine=StagedFile(staged=results.quarantine, path=quarantine)
@@ -94,6 +106,45 @@ def build_commit(layout: Layout, plan: Plan, results: RunResults, dead: tuple[st
         renamed=plan.renamed,
         replaces=plan.replaces,
         pins=plan.retyped,
+    )
+
+
+def _duplicate_ids(results: RunResults) -> str:
+    """Return the hashes of all duplicates in Base64; "" if there are too many for a commit."""
+    count = sum(len(rows) // 4 for one in results.dedupe for _, _, rows in one.duplicate_rows)
+    packed = b"".join(one.duplicate_ids for one in results.dedupe)
+    is_complete = count <= MAX_DUPLICATE_IDS and len(packed) == count * HASH_BYTES
+    return b64encode(packed).decode() if is_complete else ""
+
+
+def build_compaction(
+    layout: Layout, plan: Plan, files: list[WrittenFile], dead: tuple[str, ...]
+) -> Commit:
+    """Build the commit that replaces the plan's files by the merged ones in the stage.
+
+    Raises `Internal` if these do not have as many rows.
+    """
+    merged = _data_files(layout, plan, files, plan.tables)
+    for name, removed in plan.removes.items():
+        rows, written = (sum(one.rows or 0 for one in of) for of in (removed, merged[name]))
+        if rows != written:
+            raise Internal(f"{name}: merged {rows} rows to {written}")
+    return Commit(
+        run_id=plan.run_id,
+        settings=plan.settings,
+        kind=CommitKind.COMPACT,
+        inputs=(),
+        counts=Counts(),
+        tables=tuple(
+            TableCommit(
+                table=plan.tables[name],
+                counts=Counts(),
+                adds=tuple(merged[name]),
+                removes=tuple(one.model_copy(update={"stats": {}}) for one in removed),
+            )
+            for name, removed in sorted(plan.removes.items())
+        ),
+        abandons=dead,
     )
 
 
@@ -126,14 +177,14 @@ def _new_id_files(layout: Layout, plan: Plan, results: RunResults) -> tuple[IdFi
 
 
 def _data_files(
-    layout: Layout, plan: Plan, results: RunResults
+    layout: Layout, plan: Plan, files: Iterable[WrittenFile], schemas: Mapping[str, TableSchema]
 ) -> defaultdict[str, list[DataFile]]:
     """Return the data files by table, with staged and final path, numbered through all tables."""
     by = plan.settings.date_partition
     tables: defaultdict[str, list[DataFile]] = defaultdict(list)
-    for number, file in enumerate(results.files):
+    for number, file in enumerate(files):
         partition = by.values(file.start)
-        table = table_path(layout, plan.settings, results.changes[file.table].schema)
+        table = table_path(layout, plan.settings, schemas[file.table])
         tables[file.table].append(
             DataFile(
                 path=data_path(table, partition, plan.run_id, number),
@@ -150,11 +201,15 @@ def _data_files(
 def _table_commits(layout: Layout, plan: Plan, results: RunResults) -> list[TableCommit]:
     """Build the commits of all tables with chunks, excluded events, removed files or new types.
 
-    Sorted by name. Raises `Internal` as `_table_commit` does.
+    Of a run that replaces all rows, those of all tables. Sorted by name. Raises `Internal` as
+    `_table_commit` does.
     """
-    files = _data_files(layout, plan, results)
+    schemas = {name: change.schema for name, change in results.changes.items()}
+    files = _data_files(layout, plan, results.files, schemas)
     chunks, excluded = results.chunks, _count_excluded(results.read)
     names = chunks.keys() | excluded.keys() | plan.removes.keys() | plan.retyped.keys()
+    if plan.replaces and plan.replaces.is_whole:
+        names |= plan.tables.keys()  # those without rows are dropped
     return [
         _table_commit(plan, results, name, chunks.get(name, []), excluded.get(name), files[name])
         for name in sorted(names)

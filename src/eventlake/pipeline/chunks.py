@@ -1,7 +1,7 @@
 """How reading tasks write chunks, message ids, observations and quarantine into the stage."""
 
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -9,12 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from eventlake.archive import display_address
+from eventlake.kernels.cast import cast_column
 from eventlake.kernels.chunk import TableReader, build_chunk
-from eventlake.kernels.chunk_format import encode_batch
+from eventlake.kernels.chunk_format import encode_batch, read_batch
 from eventlake.kernels.dedupe import hash_ids
 from eventlake.kernels.jsontext import TooDeep
+from eventlake.kernels.line_ids import list_ids
 from eventlake.kernels.parse import MAX_SLOW_BYTES, BlockTooLarge
-from eventlake.kernels.route import Event, RejectedLine, split_deep
+from eventlake.kernels.route import LINE_BITS, Event, RejectedLine, split_deep
+from eventlake.kernels.user_hashes import ID_FIELDS, HashCollector
 from eventlake.model.commit import Replacement
 from eventlake.model.naming import Call
 from eventlake.model.schema import budget_used, new_table
@@ -26,6 +29,7 @@ from eventlake.pipeline.observations import ObservationBuffer
 from eventlake.pipeline.quarantine import write_quarantine_part
 from eventlake.pipeline.results import ChunkMeta, ReadResult
 from eventlake.pipeline.stage_paths import new_path, new_path_with_rows
+from eventlake.pipeline.user_index import write_part
 from eventlake.stores import Store
 
 BUFFER_BYTES = 256 << 10
@@ -63,6 +67,8 @@ class ReadJob:
     compression: str | None
     """Arrow IPC compression of chunks; None when the page cache will hold them."""
     tunables: ReadTunables
+    staged_files: Mapping[str, str] = field(default_factory=dict)
+    """By address of an input that the run has written, its address in the stage."""
     replaces: Replacement | None = None
     """For a replay, the rows that it replaces: it ignores other events and invalid lines."""
 
@@ -78,6 +84,8 @@ class ChunkWriter:
     result: ReadResult = field(default_factory=ReadResult)
     _readers: dict[str, TableReader] = field(default_factory=dict)
     """The reader of each table, which learns the kinds of its paths."""
+    _users: HashCollector = field(default_factory=HashCollector)
+    """The users' ids in each input. A replay has them from the loads."""
     _observations: ObservationBuffer = field(init=False)
 
     def __post_init__(self) -> None:
@@ -117,6 +125,7 @@ class ChunkWriter:
             lambda file: display_address(self.job.files[file]),
             self.job.run_id,
         )
+        self.add_users((one.raw, one.place) for one in self.rejected)
         self.result.quarantine.append(path)
         self.result.quarantined += len(self.rejected)
         self.rejected.clear()
@@ -126,7 +135,27 @@ class ChunkWriter:
         self.write_quarantine(0)
         self.result.observations = self._observations.finish()
         self.result.more_observations = self._observations.parts
+        users = {str(number): hashes for number, hashes in self._users.finish().items()}
+        self.result.users = write_part(self.job.store, self.job.stage, self._label, users)
         return self.result
+
+    def add_users(self, lines: Iterable[tuple[bytes, int]]) -> None:
+        """Add the users' ids of lines that do not become rows, given with their places."""
+        if self.job.replaces:
+            return
+        pairs = [(place >> LINE_BITS, one) for line, place in lines for one in list_ids(line)]
+        if pairs:
+            files, ids = zip(*pairs, strict=True)
+            self._users.add_rows(np.array(files), pa.array(ids, pa.string()))
+
+    def _add_users_of_rows(self, batch: pa.RecordBatch, places: np.ndarray) -> None:
+        """Add the users' ids of a chunk's rows."""
+        if self.job.replaces:
+            return
+        for values in read_batch(batch).paths:
+            if values.dotted in ID_FIELDS:
+                ids = cast_column(values.kind, values.array, Type.STRING).values
+                self._users.add_rows(places >> LINE_BITS, ids)
 
     @property
     def _label(self) -> str:
@@ -179,6 +208,7 @@ class ChunkWriter:
                 continue
             self._observations.add(table, chunk.observations, reader.spare_columns)
             where = np.array(places, np.int64)
+            self._add_users_of_rows(chunk.batch, where)
             pending = _PendingChunk(table, call, chunk.batch, received, ids, where)
             yield from self._split_by_partition(pending)
 

@@ -1,20 +1,24 @@
 """Commit: the one atomic step; two runs of a source never both land the same event."""
 
+from base64 import b64decode
 from contextlib import suppress
 
 import numpy as np
 
+from eventlake.archive import object_address
 from eventlake.claims import claim
 from eventlake.errors import Conflict, InvalidSettings
-from eventlake.kernels.dedupe import Ids, match_earlier
+from eventlake.kernels.dedupe import Ids, match_earlier, unpack_hashes
 from eventlake.ledger import Ledger
 from eventlake.model.claims import names_of
-from eventlake.model.commit import Commit, CommitKind, IdFile, IdMerge, TableCommit
+from eventlake.model.commit import Commit, CommitKind, DataFile, IdFile, IdMerge, TableCommit
 from eventlake.model.layout import partition_path
 from eventlake.model.schema import budget_used
 from eventlake.model.settings import FIXED
 from eventlake.pipeline.id_files import read_ids
+from eventlake.pipeline.user_index import list_users
 from eventlake.stores import Store
+from eventlake.suppression import read_suppression_list
 
 
 def append_commit(ledger: Ledger, base: int, commit: Commit) -> tuple[int, Commit]:
@@ -52,6 +56,15 @@ def check_conflict(store: Store, mine: Commit, other: Commit) -> None:
         raise _conflict_error(other, "loaded some of the same files")
     if mine.removed_paths & other.removed_paths:
         raise _conflict_error(other, "replaced some of the same files")
+    if _rewrites_used(mine, other) or _rewrites_used(other, mine):
+        raise _conflict_error(other, "one of the two rewrites an object that the other uses")
+    _check_rows(store, mine, other)
+
+
+def _check_rows(store: Store, mine: Commit, other: Commit) -> None:
+    """Raise `Conflict` if the rows of one commit contradict those of the other."""
+    if _lands_erased(store, mine, other) or _lands_erased(store, other, mine):
+        raise _conflict_error(other, "one of the two lands events of a user that is forgotten")
     if _share_ids(store, mine, other):
         raise _conflict_error(other, "landed some of the same message ids")
     if _may_miss(store, mine, other) or _may_miss(store, other, mine):
@@ -66,14 +79,23 @@ def _share_inputs(mine: Commit, other: Commit) -> bool:
     return any(identity in loaded for one in mine.inputs for identity in one.identities)
 
 
+def _rewrites_used(writer: Commit, user: Commit) -> bool:
+    """Whether a commit replaces or removes an object that the other rewrites, too, or has read."""
+    paths = writer.rewritten_paths
+    inputs = {object_address(path) for path in paths}
+    return not paths.isdisjoint(user.rewritten_paths) or any(
+        one.uri in inputs for one in user.inputs
+    )
+
+
 def take_over_compaction(mine: Commit, other: Commit) -> Commit:
     """Return `mine`, removing the merged files of a compaction instead of those that it merged.
 
     Only in partitions where the compaction merged nothing but files that `mine` removes: in others
     `mine` stays as it is, and so `check_conflict` raises. Returns `mine` if `other` is no
-    compaction.
+    compaction, or both are.
     """
-    if other.kind is not CommitKind.COMPACT:
+    if other.kind is not CommitKind.COMPACT or mine.kind is CommitKind.COMPACT:
         return mine
     theirs = {one.table.name: one for one in other.tables}
     return mine.model_copy(
@@ -107,18 +129,46 @@ def _take_over(mine: TableCommit, compacted: TableCommit) -> TableCommit:
 def _may_miss(store: Store, loader: Commit, remover: Commit) -> bool:
     """Whether `loader` may have dropped an event as a duplicate of one that `remover` removed.
 
-    True if `loader` has duplicates, and `remover` removed an id that it did not land again with the
-    same time of receipt.
+    True if `remover` removed an id that it did not land again with the same time of receipt, and
+    `loader` left out an event with this id, or so many duplicates that their ids are not known.
     """
-    if not loader.counts.duplicates:
+    if not loader.counts.duplicates or remover.erasure:  # the same event of a forgotten user
         return False
+    duplicates = unpack_hashes(b64decode(loader.duplicate_ids))
     landed = [_read_published_or_staged(store, file) for file in remover.ids]
     for file in remover.removed_ids:
         removed = _read_published_or_staged(store, file)
-        landed_again = [match_earlier(removed, ids, window=0) for ids in landed]
-        if not np.logical_or.reduce(landed_again, axis=0, initial=False).all():
+        again = [match_earlier(removed, ids, window=0) for ids in landed]
+        lost = removed.at(~np.logical_or.reduce([np.zeros(len(removed.high), bool), *again]))
+        is_known = bool(loader.duplicate_ids)
+        if len(lost.high) and (not is_known or match_earlier(duplicates, lost, UNBOUNDED).any()):
             return True
     return False
+
+
+def _lands_erased(store: Store, adder: Commit, eraser: Commit) -> bool:
+    """Whether a commit adds rows of a user whose rows the other removes.
+
+    Its run may have begun before the user was suppressed.
+    """
+    if eraser.erasure is None:
+        return False
+    users = read_suppression_list(store).match_hashed(eraser.erasure.ids)
+    adds = (file for table in adder.tables for file in table.adds)
+    return any(
+        one in users
+        for file in adds
+        if file.path not in eraser.removed_paths
+        for one in _list_users(store, file)
+    )
+
+
+def _list_users(store: Store, file: DataFile) -> set[str]:
+    """The users' ids in a data file that its run may be publishing at this moment."""
+    for path in filter(None, (file.path, file.staged)):
+        with suppress(InvalidSettings):
+            return list_users(store, path)
+    return set()  # a later commit has removed it
 
 
 def _conflict_error(other: Commit, reason: str) -> Conflict:
@@ -175,9 +225,12 @@ def rebase(mine: Commit, other: Commit) -> Commit:
             raise _conflict_error(other, f"used up the columns that {table.table.name} may have")
     # A run that was treated as dead and has committed needs its stage.
     dead = tuple(run_id for run_id in mine.abandons if run_id != other.run_id)
-    renamed = mine.renamed or names_of(mine.settings) != names_of(other.settings)
+    # A compaction keeps the settings of the source, also those that changed meanwhile.
+    settings = other.settings if mine.kind is CommitKind.COMPACT else mine.settings
+    renamed = mine.renamed or names_of(settings) != names_of(other.settings)
     return mine.model_copy(
         update={
+            "settings": settings,
             "tables": tables,
             "abandons": dead,
             "renamed": renamed,

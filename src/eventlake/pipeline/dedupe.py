@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from eventlake.kernels.dedupe import DAY_MICROS, Ids, find_duplicates
+from eventlake.kernels.dedupe import DAY_MICROS, Ids, find_duplicates, pack_hashes
 from eventlake.model.commit import IdFile
 from eventlake.pipeline.id_files import (
     assign_buckets,
@@ -14,7 +14,7 @@ from eventlake.pipeline.id_files import (
     read_index_file,
     write_id_file,
 )
-from eventlake.pipeline.results import DedupeResult, IdPart
+from eventlake.pipeline.results import MAX_DUPLICATE_IDS, DedupeResult, IdPart
 from eventlake.stores import Store
 
 
@@ -47,6 +47,8 @@ def dedupe_task(job: DedupeJob, bucket: int) -> bytes:
     duplicate = find_duplicates(run, rows["place"], indexed, window)
     tasks = np.repeat([task for task, _ in parts], [part.rows for _, part in parts])
     result = write_id_file(job.store, job.stage, f"{bucket:06d}", run.at(~duplicate))
+    if duplicate.sum() <= MAX_DUPLICATE_IDS:
+        result.duplicate_ids = pack_hashes(run.at(duplicate))
     result.duplicate_rows = list(_group_duplicates(tasks[duplicate], rows[duplicate]))
     return msgspec.json.encode(result)
 

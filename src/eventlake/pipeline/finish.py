@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from eventlake import reports
+from eventlake.archive import bucket_address, is_address, lake_path, locate_input
 from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.lake import Lake
 from eventlake.ledger import (
@@ -16,12 +17,15 @@ from eventlake.ledger import (
     remove_stage,
 )
 from eventlake.model import report
-from eventlake.model.commit import Commit, TableChange, TableCommit, Transaction
+from eventlake.model.commit import Commit, Rewrite, TableChange, TableCommit, Transaction
+from eventlake.model.erasure import Erasure, Receipt
 from eventlake.model.report import Problems, report_lines, stamp, to_lines
 from eventlake.model.tables import table_path
 from eventlake.parallel import TableWork, run_per_table
 from eventlake.pipeline.register import register, register_refused
+from eventlake.pipeline.schema_files import schema_work
 from eventlake.ports import Progress
+from eventlake.stores import Store
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,10 @@ def finish_commit(lake: Lake, sequence: int, commit: Commit, progress: Progress)
     notes = _take_notes(refused)
     problems.add({REPORT_KEY.get(name, name): error for name, error in refused.items()})
     path = write_report(lake, commit, problems, progress)
+    if commit.erasure:
+        receipt = lake.layout.receipt_path(commit.settings.folder, commit.run_id)
+        remaining, source = find_unchanged(lake, commit), commit.settings.source
+        write_receipt(lake, receipt, commit.run_id, source, commit.erasure, remaining)
     return FinishResult(problems, path, notes, needs_stage or not path)
 
 
@@ -99,36 +107,101 @@ def finish_registration(lake: Lake, ledger: Ledger, progress: Progress) -> None:
 def publish(
     lake: Lake, sequence: int, commit: Commit, problems: Problems, progress: Progress
 ) -> None:
-    """Publish the id index, the quarantine and every table's files; errors go to `problems`.
+    """Publish id index, quarantine, rewrites, files and schemas; errors go to `problems`.
 
-    The key of the index and the quarantine is "". Can be repeated, and done by several runs at
+    The key of all but the tables is "". Can be repeated, and done by several runs at
     once.
     """
     transaction = Transaction(
         source=commit.settings.folder, run_id=commit.run_id, sequence=sequence
     )
-    work: list[TableWork] = [("", partial(_publish_index_and_quarantine, lake, commit))]
     removed = _removed_since(lake, sequence, commit)
+    work: list[TableWork] = [("", partial(_publish_objects, lake, commit, removed))]
     for table in commit.tables:
         change = _table_change(lake, commit, table, removed)
         if change.adds or change.removes or change.new_columns:
             work.append((table.table.name, partial(lake.format.publish, change, transaction)))
-    problems.add(run_per_table("publish", work, progress))
+    problems.add(run_per_table("publish", [*work, *schema_work(lake, commit)], progress))
 
 
-def _publish_index_and_quarantine(lake: Lake, commit: Commit) -> None:
-    """Move or copy the id files and the quarantine from the stage to their final paths."""
+def _publish_objects(lake: Lake, commit: Commit, removed: frozenset[str]) -> None:
+    """Move or copy id files, quarantine, rewritten objects and new raw logs from the stage.
+
+    Then deletes the objects that were rewritten. Paths in `removed` are not published.
+    """
     for ids in (*commit.ids, *commit.removed_ids, *(merge.file for merge in commit.merges)):
         lake.store.publish(ids.staged, ids.path)
-    if commit.quarantine:
-        lake.store.publish(commit.quarantine.staged, commit.quarantine.path)
+    if commit.users:
+        lake.store.publish(commit.users.staged, commit.users.path)
+    logs = {lake_path(one.uri): one.staged for one in commit.inputs if one.staged}
+    for path, staged in (commit.objects | logs).items():
+        if path not in removed and "://" not in path:
+            lake.store.publish(staged, path)
+    lake.store.delete(sorted(path for path in commit.rewritten_paths if "://" not in path))
+    _publish_outside(lake, [one for one in commit.rewrites if "://" in one.path], removed)
+
+
+def _publish_outside(lake: Lake, rewrites: list[Rewrite], removed: frozenset[str]) -> None:
+    """Replace raw logs outside of the lake by the staged ones; tries all before it raises."""
+    problems = []
+    for one in rewrites:
+        try:
+            old_store, old = locate_outside(lake, one.path)
+            store, new = locate_outside(lake, one.new_path)
+            if one.new_path not in removed and not store.exists(new):
+                with store.write_durably(new) as file:
+                    for piece in lake.store.stream(one.staged):
+                        file.write(piece)
+            old_store.delete([old])
+        except EventLakeError as problem:
+            problems.append(problem)
+    if problems:
+        raise problems[0]
+
+
+def locate_outside(lake: Lake, address: str) -> tuple[Store, str]:
+    """The store of a raw log outside of the lake, and its path there."""
+    stores = {}
+    if is_address(address) and lake.open_bucket:
+        root = bucket_address(address)
+        stores[root] = lake.open_bucket(root)
+    return locate_input(address, stores)
+
+
+def find_unchanged(lake: Lake, commit: Commit) -> tuple[str, ...]:
+    """The raw logs outside of the lake that a commit has rewritten and that are still there."""
+
+    def is_there(one: Rewrite) -> bool:
+        try:
+            store, path = locate_outside(lake, one.path)
+            return store.exists(path)
+        except EventLakeError:
+            return True
+
+    return tuple(one.path for one in commit.rewrites if "://" in one.path and is_there(one))
+
+
+def write_receipt(
+    lake: Lake, path: str, run_id: str, source: str, erasure: Erasure, remaining: tuple[str, ...]
+) -> None:
+    """Write the receipt of a run that has forgotten a user, and a page to read beside it."""
+    receipt = Receipt(
+        source=source,
+        run_id=run_id,
+        time=stamp(lake.clock.now()),
+        ids=erasure.ids,
+        rows_removed=sum(one.removed for one in erasure.files),
+        files=erasure.files,
+        remaining=(*erasure.unreadable, *remaining),
+    )
+    lake.store.write(path, receipt.model_dump_json(indent=1).encode())
+    lake.store.write(f"{path.removesuffix('.json')}.html", receipt.to_page().encode())
 
 
 def _removed_since(lake: Lake, sequence: int, commit: Commit) -> frozenset[str]:
     """Paths that later commits removed: publishing late must not add them again."""
     later = lake.ledger(commit.settings.folder).commits_after(sequence)
-    files = (file for _, one in later for table in one.tables for file in table.removes)
-    return frozenset(file.path for file in files)
+    return frozenset[str]().union(*(one.removed_paths | one.rewritten_paths for _, one in later))
 
 
 def _table_change(

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from eventlake.archive import object_address
 from eventlake.ledger import Ledger
 from eventlake.model.commit import Commit, CommitKind, DataFile, Input
 
@@ -19,22 +20,21 @@ class History:
     """Paths of files that another program has written."""
     tables: set[str] = field(default_factory=set)
     """All tables that events were read of, also of those that did not land."""
-    quarantine: list[str] = field(default_factory=list)
-    """Paths of quarantine files."""
     loaded_bytes: dict[str, int] = field(default_factory=dict)
     """By run, the size of the inputs that it read."""
 
     def apply(self, commit: Commit) -> None:
         """Add the next commit of the source, in place.
 
-        One that replaces or drops everything starts inputs and tables anew, and the quarantine
-        loses the files that it deletes.
+        One that replaces or drops everything starts inputs and tables anew.
         """
         if commit.is_whole:
             self.inputs.clear()
             self.tables.clear()
-            self.quarantine = [one for one in self.quarantine if one not in commit.deletes]
-        self.inputs |= {(one.uri, one.fingerprint): one for one in commit.inputs}
+        self._rewrite_inputs(commit)
+        for one in commit.inputs:
+            published = one.model_copy(update={"staged": ""}) if one.staged else one
+            self.inputs[one.uri, one.fingerprint] = published
         for table in commit.tables:
             files = self.files[table.table.name]
             for file in table.removes:
@@ -42,10 +42,19 @@ class History:
             files |= {file.path: file.model_copy(update={"stats": {}}) for file in table.adds}
             if commit.kind is CommitKind.ADOPT:
                 self.adopted.update(file.path for file in table.adds)
+        erased = commit.erasure.files if commit.erasure else ()
+        self.adopted.update(one.new_path for one in erased if one.path in self.adopted)
         self.tables.update(table.table.name for table in commit.tables)
-        if commit.quarantine:
-            self.quarantine.append(commit.quarantine.path)
         self.loaded_bytes[commit.run_id] = sum(one.size for one in commit.inputs)
+
+    def _rewrite_inputs(self, commit: Commit) -> None:
+        """Replace or remove the inputs that a commit rewrites, in place."""
+        rewrites = {object_address(one.path): one for one in commit.rewrites}
+        for key, one in list(self.inputs.items()):
+            if one.uri in rewrites:
+                del self.inputs[key]
+                if new := rewrites[one.uri].input:
+                    self.inputs[new.uri, new.fingerprint] = new
 
 
 def read_history(ledger: Ledger, last: int) -> History:

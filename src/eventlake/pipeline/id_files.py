@@ -96,30 +96,37 @@ def read_index_file(store: Store, file: IdFile, bucket: int = 0, buckets: int = 
     Reads whole row groups that overlap the bucket, so it may return ids of other buckets too; by
     default, reads all. Raises `Damaged` if a file is missing or corrupt.
     """
-    ids = _read_ids_or_damaged(store, file.path, bucket, buckets)
+    is_small = file.rows <= ROW_GROUP_ROWS
+    ids = _read_ids_or_damaged(store, file.path, bucket, buckets, whole=is_small)
     for path in file.without:
         removed = _read_ids_or_damaged(store, path, bucket, buckets)
         ids = ids.at(~match_earlier(ids, removed, window=0))
     return ids
 
 
-def _read_ids_or_damaged(store: Store, path: str, bucket: int, buckets: int) -> Ids:
+def _read_ids_or_damaged(
+    store: Store, path: str, bucket: int, buckets: int, *, whole: bool = False
+) -> Ids:
     """Do `read_ids`, which reads all that overlaps the bucket; a missing file raises `Damaged`."""
     try:
-        return read_ids(store, path, bucket, buckets)
+        return read_ids(store, path, bucket, buckets, whole=whole)
     except InvalidSettings:
         if store.exists(path):
             raise
         raise Damaged(f"{store.root}/{path} is missing: {RESTORE}") from None
 
 
-def read_ids(store: Store, path: str, bucket: int = 0, buckets: int = 1) -> Ids:
+def read_ids(
+    store: Store, path: str, bucket: int = 0, buckets: int = 1, *, whole: bool = False
+) -> Ids:
     """Read the row groups of an index file that overlap a bucket, in order of the hashes.
 
-    They may have ids of other buckets too. Raises `InvalidSettings` if the file is missing,
-    `Damaged` if it is corrupt.
+    They may have ids of other buckets too. With `whole`, gets all of the file's bytes in one
+    request, rather than its size, its footer and then its row groups. Raises `InvalidSettings` if
+    the file is missing, `Damaged` if it is corrupt.
     """
-    with reading_parquet(store, path), pq.ParquetFile(store.open(path)) as file:
+    source = pa.BufferReader(store.read(path)) if whole else store.open(path)
+    with reading_parquet(store, path), pq.ParquetFile(source) as file:
         groups = [
             n for n in range(file.num_row_groups) if _overlaps_bucket(file, n, bucket, buckets)
         ]

@@ -1,12 +1,17 @@
 """The quarantine: tasks write their invalid lines in parts, which one task merges."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventlake.kernels.route import LINE_BITS, RejectedLine
+from eventlake.ledger import Ledger
 from eventlake.stores import Store
+from eventlake.stores.damage import reading_parquet
+
+BATCH_ROWS = 256
+"""Rows of the quarantine in memory, which may have 1 MiB each."""
 
 QUARANTINE_SCHEMA = pa.schema(
     [
@@ -56,3 +61,21 @@ def merge_quarantine_parts(store: Store, path: str, parts: Iterable[str]) -> Non
             writer.write_table(pq.read_table(store.open(part)))
     store.write(path, sink.getvalue())
     store.fsync(path)
+
+
+def read_quarantine(store: Store, path: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a quarantine file; raises `Damaged` if it cannot be read."""
+    with reading_parquet(store, path), store.open(path) as file:
+        opened = pq.ParquetFile(file)
+        if missing := set(QUARANTINE_SCHEMA.names) - set(opened.schema_arrow.names):
+            raise pa.ArrowInvalid(f"column {min(missing)} is missing")
+        for batch in opened.iter_batches(BATCH_ROWS, columns=QUARANTINE_SCHEMA.names):
+            yield batch.select(QUARANTINE_SCHEMA.names).cast(QUARANTINE_SCHEMA)
+
+
+def find_quarantine_files(ledger: Ledger) -> list[str]:
+    """The paths of a source's live quarantine files; in the stage if they are not published yet."""
+    files = ledger.list_quarantine()
+    folder = f"{ledger.layout.quarantine}/{ledger.folder}"
+    published = {one.path for one in ledger.store.objects(folder)}
+    return [path if path in published else staged for path, staged in files.items()]

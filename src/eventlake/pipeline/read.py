@@ -75,13 +75,17 @@ class _ReadTask:
         file.
         """
         place = (file << LINE_BITS) + 1
-        for block in read_blocks(lambda: open_input(self.job.files[file], self.job.stores)):
+        address = self.job.files[file]
+        address = self.job.staged_files.get(address, address)
+        for block in read_blocks(lambda: open_input(address, self.job.stores)):
             if isinstance(block, Damage):
                 damage = RejectedLine("damaged_file", block.detail, b"", place)
                 self.chunks.rejected.append(damage)
                 return
             lines = block.split(b"\n")
             self.router.route_lines(lines, place, is_utf8(block))
+            self.chunks.add_users(self.router.excluded_lines)
+            self.router.excluded_lines.clear()
             place += len(lines)
             self.unchecked_bytes += len(block)
             if len(self.chunks.rejected) > MAX_REJECTED:

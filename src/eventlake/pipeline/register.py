@@ -10,7 +10,7 @@ from eventlake.ledger import REPORTS, Ledger, Refusal
 from eventlake.ledger.files import LiveFile
 from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
-from eventlake.model.commit import Commit, TableCommit
+from eventlake.model.commit import Commit, CommitKind, TableCommit
 from eventlake.model.layout import partition_path, run_day
 from eventlake.model.schema import Column, TableSchema
 from eventlake.model.settings import SourceSettings
@@ -28,8 +28,11 @@ def register(
 
     First removes from the catalog what the commit removed. Leaves out the tables in `unpublished`.
     Returns the errors by table; the key of the table of reports is `REPORTS`. Tables that someone
-    dropped from the catalog are registered with all partitions.
+    dropped from the catalog are registered with all partitions. A compaction changes neither tables
+    nor partitions, so it needs no catalog.
     """
+    if commit.kind is CommitKind.COMPACT:
+        return {}
     ledger = lake.ledger(commit.settings.folder)
     if commit.renamed or commit.is_whole:
         schemas = ledger.read_state().tables.values()

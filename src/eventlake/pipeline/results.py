@@ -10,6 +10,9 @@ from eventlake.model.commit import ColumnStats
 from eventlake.model.naming import Call
 from eventlake.stores import Range
 
+MAX_DUPLICATE_IDS = 10_000
+"""Duplicates of a run whose ids are in its commit, at most."""
+
 
 class ChunkMeta(msgspec.Struct, frozen=True):
     """A chunk's byte range in the stage, and what the driver needs to know about it."""
@@ -83,6 +86,8 @@ class ReadResult(msgspec.Struct):
     """Table, call, number of suppressed events, number of skipped events."""
     spans: list[tuple[int, int, int]] = []
     """Number of an input, first and last time of receipt of its events."""
+    users: str = ""
+    """The object with the hashes of the users' ids in each input."""
 
 
 class DedupeResult(msgspec.Struct):
@@ -90,6 +95,8 @@ class DedupeResult(msgspec.Struct):
 
     duplicate_rows: list[tuple[int, int, bytes]] = []
     """Reading task, number of the chunk in it, and row numbers as 32-bit integers."""
+    duplicate_ids: bytes = b""
+    """The duplicates' ids as `pack_hashes` packs them; empty if there are very many."""
     path: str = ""
     """The file of the landed ids in the stage; empty if all are duplicates."""
     rows: int = 0
@@ -115,6 +122,8 @@ class WriteResult(msgspec.Struct):
     files: list[WrittenFile] = []
     rescued: dict[str, int] = {}
     quarantine: str = ""
+    users: str = ""
+    """The object with the hashes of the users' ids in each file."""
 
 
 ChunksByTable = dict[str, list[ChunkMeta]]

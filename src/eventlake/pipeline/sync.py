@@ -1,6 +1,6 @@
 """A run's sync, from plan to report."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 
 import msgspec
 
-from eventlake.archive import InputStores
+from eventlake.archive import InputStores, lake_address
 from eventlake.errors import (
     Cancelled,
     Conflict,
@@ -21,15 +21,22 @@ from eventlake.kernels.dedupe import DAY_MICROS
 from eventlake.lake import Lake
 from eventlake.ledger import Ledger, Stage, remove_stage
 from eventlake.ledger.state import leave_out
-from eventlake.model.commit import Commit, IdFile, IdMerge, Plan
+from eventlake.model.commit import Commit, IdFile, Plan, StagedFile
 from eventlake.model.naming import Call
 from eventlake.model.report import failure_lines, stamp, to_lines
 from eventlake.model.schema import SchemaChange, new_table
 from eventlake.model.tables import renamed_tables
 from eventlake.model.tunables import Tunables
-from eventlake.pipeline.build_commit import RunResults, build_commit, check_counts
+from eventlake.pipeline.build_commit import (
+    RunResults,
+    build_commit,
+    build_compaction,
+    check_counts,
+    sort_files,
+)
 from eventlake.pipeline.chunks import ReadJob
 from eventlake.pipeline.commit import append_commit
+from eventlake.pipeline.compact import CompactJob, compact_task, plan_merges
 from eventlake.pipeline.dedupe import DedupeJob, dedupe_task
 from eventlake.pipeline.evolve import evolve, refine
 from eventlake.pipeline.finish import FinishResult, clean_up, finish_commit
@@ -50,8 +57,9 @@ from eventlake.pipeline.results import (
     group_chunks,
 )
 from eventlake.pipeline.stage_paths import count_rows
-from eventlake.pipeline.tasks import Packed, Watch, Work, run_tasks
-from eventlake.pipeline.write import WriteJob, plan_tasks, plan_units, write_task
+from eventlake.pipeline.tasks import Packed, Watch, Work, plan_tasks, run_tasks
+from eventlake.pipeline.user_index import input_key, join_parts
+from eventlake.pipeline.write import WriteJob, plan_units, write_task
 from eventlake.ports import Progress, SparkProvider
 from eventlake.reports import write_report
 from eventlake.suppression import read_suppression_list
@@ -135,13 +143,15 @@ def sync(run: Run, prepare: Callable[[Run], Commit] | None = None) -> tuple[Comm
 
     Returns the commit as appended, and the outcome of publishing, registering and reporting it,
     where errors of tables are not raised. `prepare` takes the place of `prepare_commit` for runs
-    that read no inputs. A failed run gets a failure report. If the answer to the commit was lost,
-    the run raises and may still have landed: the next run finishes it.
+    that read no inputs; a compaction has `compact_files`. A failed run gets a failure report. If
+    the answer to the commit was lost, the run raises and may still have landed: the next run
+    finishes it.
     """
     with ExitStack() as stack:
         try:
             stack.enter_context(Stage(run.ledger, run.plan.run_id))
-            sequence, commit = commit_run(run, (prepare or prepare_commit)(run))
+            usual = compact_files if run.plan.compacts else prepare_commit
+            sequence, commit = commit_run(run, (prepare or usual)(run))
         except BaseException as problem:
             fail_run(run, problem)
             raise
@@ -158,7 +168,7 @@ def prepare_commit(run: Run) -> Commit:
     read_results = read(run)
     removed_ids = collect_removed_ids(run)
     dedupe_results = dedupe(run, read_results, removed_ids)
-    merges = merge_index(run)
+    merges = merge_ids(run.ledger, run.stage, run.plan.run_id, run.plan.merges)
     chunks = group_chunks(read_results, dedupe_results)
     changes = evolve_tables(run, chunks, read_results)
     quarantine = tuple(part for result in read_results for part in result.quarantine)
@@ -166,7 +176,36 @@ def prepare_commit(run: Run) -> Commit:
     results = RunResults(
         read_results, dedupe_results, chunks, changes, write_results, merges, removed_ids
     )
-    return build_commit(run.lake.layout, run.plan, results, run.dead)
+    commit = build_commit(run.lake.layout, run.plan, results, run.dead)
+    parts = [one.users for one in read_results] + [one.users for one in write_results]
+    return commit.model_copy(update={"users": join_user_index(run, commit, parts)})
+
+
+def join_user_index(run: Run, commit: Commit, parts: Iterable[str]) -> StagedFile | None:
+    """Join the parts of the user index that tasks wrote; return the object to publish, if any.
+
+    `commit` has the final paths of the files, and the run's inputs by number.
+    """
+    names = {file.staged: file.path for table in commit.tables for file in table.adds}
+    names |= {str(n): input_key(one.uri, one.fingerprint) for n, one in enumerate(run.plan.inputs)}
+    path = run.lake.layout.users_path(run.plan.settings.folder, run.plan.run_id)
+    return join_parts(run.lake.store, run.stage, path, parts, names.__getitem__)
+
+
+def compact_files(run: Run) -> Commit:
+    """Merge the files that the plan removes, by partition, into new ones in the stage.
+
+    Returns the commit to append; the ledger and the tables do not change.
+    """
+    plan, tunables = run.plan, run.tunables.write
+    units = plan_merges(plan.tables, plan.removes, plan.settings.date_partition)
+    tasks = tuple(Packed.pack(task) for task in plan_tasks(units, run.runner.parallelism))
+    job = CompactJob(run.lake.store, run.stage, tasks, tunables, plan.settings.compression)
+    rows = sum(file.rows or 0 for files in plan.removes.values() for file in files)
+    with run.time_step("compact"):
+        answers = run.run_tasks("compact", len(tasks), partial(compact_task, job), rows)
+        results = [msgspec.json.decode(answer, type=WriteResult) for answer in answers]
+    return build_compaction(run.lake.layout, plan, sort_files(results), run.dead)
 
 
 def commit_run(run: Run, commit: Commit) -> tuple[int, Commit]:
@@ -216,7 +255,7 @@ def read(run: Run) -> list[ReadResult]:
         stage=run.stage,
         run_id=plan.run_id,
         settings=plan.settings,
-        skip=_list_skipped(plan),
+        skip=list_skipped(plan),
         renamed=renamed_tables(plan.tables.values()),
         table_types={
             name: table.types for name in plan.tables if (table := plan.starting_table(name))
@@ -224,6 +263,7 @@ def read(run: Run) -> list[ReadResult]:
         suppressed=read_suppression_list(run.lake.store).matcher(),
         replaces=plan.replaces,
         files=tuple(one.uri for one in plan.inputs),
+        staged_files={one.uri: lake_address(one.staged) for one in plan.inputs if one.staged},
         stores=dict(run.stores),
         groups=group_files([one.size for one in plan.inputs], run.runner.parallelism),
         buckets=run.buckets,
@@ -239,7 +279,7 @@ def read(run: Run) -> list[ReadResult]:
         return results + [msgspec.json.decode(answer, type=ReadResult) for answer in answers]
 
 
-def _list_skipped(plan: Plan) -> frozenset[str]:
+def list_skipped(plan: Plan) -> frozenset[str]:
     """The settings' `skip_events`, and the names of tables whose catalog name is among them."""
     skip = frozenset(plan.settings.skip_events)
     return skip.union(name for name, table in plan.tables.items() if table.catalog_name in skip)
@@ -319,11 +359,6 @@ def dedupe(
     with run.time_step("dedupe"):
         answers = run.run_tasks("dedupe", run.buckets if parts else 0, partial(dedupe_task, job), 0)
         return [msgspec.json.decode(answer, type=DedupeResult) for answer in answers]
-
-
-def merge_index(run: Run) -> tuple[IdMerge, ...]:
-    """Merge the index files that the plan groups, into the stage; return the merges to commit."""
-    return merge_ids(run.ledger, run.stage, run.plan.run_id, run.plan.merges)
 
 
 def evolve_tables(

@@ -10,7 +10,7 @@ import json
 import pickle
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
@@ -35,6 +35,13 @@ Work = Callable[[int], bytes]
 
 OK_PREFIX, ERROR_PREFIX = b"+", b"-"
 
+MAX_TASK_BYTES = 400 << 20
+"""Bytes that a task writes at most: a lost task is repeated as a whole."""
+MIN_TASK_SHARE = 12
+"""A task has at least a twelfth of a core's work: smaller ones cost more than they gain."""
+UNIT_OVERHEAD_BYTES = 1 << 20
+"""Fixed cost of a unit, in bytes of a large table that take as long."""
+
 
 T = TypeVar("T")
 
@@ -53,6 +60,38 @@ class Packed(Generic[T]):
     def unpack(self) -> T:
         """Return the input as it was packed."""
         return cast("T", pickle.loads(self.data))  # noqa: S301 - from our own driver
+
+
+class Unit(Protocol):
+    """Work that one task does as a whole."""
+
+    @property
+    def bytes(self) -> int:
+        """Estimated bytes to write."""
+
+
+U = TypeVar("U", bound=Unit)
+
+
+def plan_tasks(units: Iterable[U], parallelism: int) -> tuple[tuple[U, ...], ...]:
+    """Group neighbouring units into tasks; return the units of each, largest task first.
+
+    Each task takes a share of the remaining work, so the last ones are small and no core waits long
+    for them.
+    """
+    sizes = [(unit, unit.bytes + UNIT_OVERHEAD_BYTES) for unit in units]
+    remaining = sum(size for _, size in sizes)
+    min_share = remaining // (MIN_TASK_SHARE * parallelism)
+    tasks: list[tuple[int, list[U]]] = [(0, [])]
+    for unit, size in sizes:
+        task_bytes, task = tasks[-1]
+        share = min(MAX_TASK_BYTES, max(min_share, (remaining + task_bytes) // (2 * parallelism)))
+        if task and task_bytes + size > share:
+            tasks.append((size, [unit]))
+        else:
+            tasks[-1] = (task_bytes + size, [*task, unit])
+        remaining -= size
+    return tuple(tuple(task) for _, task in sorted(tasks, key=lambda one: -one[0]) if task)
 
 
 class Watch(NamedTuple):

@@ -1,46 +1,37 @@
 """Write: turn chunks into Parquet files in the stage, all tables in one Spark job."""
 
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from eventlake.kernels.chunk import RECEIVED_AT
 from eventlake.kernels.chunk_format import decode_batch, received_times
 from eventlake.kernels.land import LandedRows, MaskedChunk, land_chunks, split_chunks
-from eventlake.kernels.stats import file_stats, format_bound
 from eventlake.kernels.times import as_micros
-from eventlake.model.commit import ColumnStats
+from eventlake.kernels.user_hashes import HashCollector, Hashes
 from eventlake.model.layout import DatePartition
 from eventlake.model.schema import SchemaChange, TableSchema
 from eventlake.model.settings import Compression
 from eventlake.model.tunables import WriteTunables
+from eventlake.pipeline.data_files import MAX_UPLOADS, OpenFile, UploadQueue
 from eventlake.pipeline.quarantine import merge_quarantine_parts
 from eventlake.pipeline.results import ChunkMeta, WriteResult, WrittenFile
-from eventlake.pipeline.stage_paths import new_path, new_path_with_rows
+from eventlake.pipeline.stage_paths import new_path
 from eventlake.pipeline.tasks import Packed
+from eventlake.pipeline.user_index import write_part
 from eventlake.stores import Store
 from eventlake.stores.ranges import batch_by_size
 
 SLICE_CELLS = 24 << 20
 """Cells (rows times columns) that are cast and sorted at once: empty ones take memory too."""
-MAX_TASK_BYTES = 400 << 20
-"""Bytes that a task writes at most: a lost task is repeated as a whole."""
-MIN_TASK_SHARE = 12
-"""A task has at least a twelfth of a core's work: smaller ones cost more than they gain."""
-UNIT_OVERHEAD_BYTES = 1 << 20
-"""Fixed cost of a unit, in bytes of a large table that take as long."""
 CELL_BYTES = 8
 """Memory of an empty cell."""
-MAX_UPLOADS = 8
-"""Files that are uploaded or fsynced at a time."""
 
 
 @dataclass(frozen=True)
@@ -142,27 +133,6 @@ def _split_by_size(unit: WriteUnit, unit_bytes: int) -> Iterator[WriteUnit]:
         yield WriteUnit(unit.change, unit.since, unit.until, unit.chunks[part::parts])
 
 
-def plan_tasks(units: Iterable[WriteUnit], parallelism: int) -> tuple[tuple[WriteUnit, ...], ...]:
-    """Group neighbouring units into tasks; return the units of each, largest task first.
-
-    Each task takes a share of the remaining work, so the last ones are small and no core waits long
-    for them.
-    """
-    sizes = [(unit, unit.bytes + UNIT_OVERHEAD_BYTES) for unit in units]
-    remaining = sum(size for _, size in sizes)
-    min_share = remaining // (MIN_TASK_SHARE * parallelism)
-    tasks: list[tuple[int, list[WriteUnit]]] = [(0, [])]
-    for unit, size in sizes:
-        task_bytes, task = tasks[-1]
-        share = min(MAX_TASK_BYTES, max(min_share, (remaining + task_bytes) // (2 * parallelism)))
-        if task and task_bytes + size > share:
-            tasks.append((size, [unit]))
-        else:
-            tasks[-1] = (task_bytes + size, [*task, unit])
-        remaining -= size
-    return tuple(tuple(task) for _, task in sorted(tasks, key=lambda one: -one[0]) if task)
-
-
 def write_task(job: WriteJob, number: int) -> bytes:
     """Write the units of one task, or merge the quarantine; returns a `WriteResult` as JSON.
 
@@ -186,35 +156,11 @@ def write_task(job: WriteJob, number: int) -> bytes:
                 rescued = result.rescued.get(unit.schema.name, 0) + rows.rescued
                 result.rescued[unit.schema.name] = rescued
         result.files = files.finish()
+        result.users = write_part(job.store, job.stage, f"write-{number:06d}", files.users())
         # Fsync all files at the end, several at once: the disk has written most of them by then,
         # and one journal entry serves all that wait.
         list(pool.map(job.store.fsync, [file.path for file in result.files]))
     return msgspec.json.encode(result)
-
-
-@dataclass
-class UploadQueue:
-    """Uploads files into the stage while the next ones are made."""
-
-    store: Store
-    pool: ThreadPoolExecutor
-    uploads: deque[Future[None]] = field(default_factory=deque)
-
-    def put(self, path: str, data: pa.Buffer) -> None:
-        """Upload a file in the background, after waiting if `MAX_UPLOADS` are pending.
-
-        Writes it at once on a local disk. Raises the error of an earlier upload that it waited for.
-        """
-        if self.store.is_local:
-            self.store.write_staged(path, data)  # on a local disk a thread only costs time
-            return
-        self.wait(MAX_UPLOADS)
-        self.uploads.append(self.pool.submit(self.store.write_staged, path, data))
-
-    def wait(self, max_pending: int) -> None:
-        """Wait until at most `max_pending` uploads remain; raises the error of a failed one."""
-        while len(self.uploads) > max_pending:
-            self.uploads.popleft().result()
 
 
 class Slice(NamedTuple):
@@ -271,13 +217,10 @@ class _FileWriter:
     def __init__(self, job: WriteJob, queue: UploadQueue) -> None:
         self._job, self._queue = job, queue
         self._files: list[WrittenFile] = []
+        self._ids = HashCollector()
         self._unit: WriteUnit | None = None
-        self._start, self._rows = 0, 0
-        self._is_small = False
-        self._first_received: Any = None
-        self._last_received: Any = None
-        self._sink: pa.BufferOutputStream | None = None
-        self._writer: pq.ParquetWriter | None = None
+        self._start = 0
+        self._file: OpenFile | None = None
 
     def add(self, unit: WriteUnit, rows: pa.Table) -> None:
         """Write rows, sorted by time of receipt; another unit or partition begins a new file.
@@ -299,47 +242,27 @@ class _FileWriter:
         self._queue.wait(0)
         return self._files
 
+    def users(self) -> dict[str, Hashes]:
+        """Return the hashes of the users' ids in each file, by its path; call after `finish`."""
+        return {self._files[number].path: one for number, one in self._ids.finish().items()}
+
     def _write(self, start: int, rows: pa.Table) -> None:
         """Write rows of the partition that begins at `start`, as a row group of the open file.
 
-        Begins a new file for another partition or schema. The first rows of a file decide whether
-        it is small, with neither dictionaries nor statistics but those of the time of receipt.
+        Begins a new file for another partition or schema.
         """
-        if self._writer is None or start != self._start or rows.schema != self._writer.schema:
+        if self._file is None or start != self._start or rows.schema != self._file.schema:
             self._close()
-            self._start, self._sink = start, pa.BufferOutputStream()
-            is_small = self._is_small = len(rows) < self._job.tunables.small_file_rows
-            self._first_received = rows[RECEIVED_AT][0]
-            self._writer = pq.ParquetWriter(
-                self._sink,
-                rows.schema,
-                compression=self._job.compression,
-                use_dictionary=False if is_small else _dictionary_columns(rows),
-                write_statistics=[RECEIVED_AT] if is_small else True,
-                store_schema=False,  # the Parquet schema is enough
-            )
-        self._writer.write_table(rows)
-        self._last_received = rows[RECEIVED_AT][-1]
-        self._rows += len(rows)
+            self._start = start
+            job = self._job
+            self._file = OpenFile(rows, job.compression, job.tunables.small_file_rows)
+        self._file.write(rows)
+        self._ids.add_table(len(self._files), rows)
 
     def _close(self) -> None:
         """Complete the open file and pass it to the upload queue; do nothing without one."""
-        if self._unit is None or self._sink is None or self._writer is None:
+        if self._unit is None or self._file is None:
             return
-        self._writer.close()
-        if self._is_small:  # rows are sorted; reading the footer would take as long as writing it
-            first = format_bound(self._first_received.as_py())
-            last = format_bound(self._last_received.as_py())
-            stats: dict[str, ColumnStats] = {RECEIVED_AT: (0, first, last)}
-        else:
-            stats = file_stats(self._writer.writer.metadata)
-        data, table = self._sink.getvalue(), self._unit.schema.name
-        path = new_path_with_rows(f"{self._job.stage}/write", table, self._rows, ".parquet")
-        self._queue.put(path, data)
-        self._files.append(WrittenFile(table, self._start, path, self._rows, data.size, stats))
-        self._writer, self._rows = None, 0
-
-
-def _dictionary_columns(rows: pa.Table) -> list[str]:
-    """Columns to dictionary-encode: all strings except the first, which is the message id."""
-    return [field.name for field in rows.schema if pa.types.is_string(field.type)][1:]
+        folder, table = f"{self._job.stage}/write", self._unit.schema.name
+        self._files.append(self._file.finish(self._queue, folder, table, self._start))
+        self._file = None

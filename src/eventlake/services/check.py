@@ -8,17 +8,18 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings
+from eventlake.lake import Lake
 from eventlake.lakes import cluster_checks, open_parts, open_store, resolve_settings
 from eventlake.ledger import describe_refusals, list_ledgers
 from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.lake import LakeSettings
-from eventlake.model.layout import DEFAULT_LAYOUT, LOGS, Layout
+from eventlake.model.layout import LOGS, Layout
 from eventlake.model.schema import Column
 from eventlake.model.types import Type
 from eventlake.model.values import FrozenModel
 from eventlake.ports import Catalog, NoProgress
-from eventlake.runners.java import check_java
+from eventlake.runners.java import find_java
 from eventlake.stores import Disk, Store
 
 
@@ -31,22 +32,26 @@ class Check(FrozenModel):
     """The outcome; of a failure, what is wrong and how to fix it."""
 
 
-def check(lake: str | Path | LakeSettings) -> list[Check]:
-    """Try all operations of a run, without those that depend on a failed one."""
+def check(lake: str | Path | LakeSettings, *, refusals: bool = True) -> list[Check]:
+    """Try all operations of a run, without those that depend on a failed one.
+
+    With `refusals`, also find the tables that the catalog refused in the last runs.
+    """
     probe = Probe(lake)
     ready = probe.attempt("settings", probe.read_settings) and probe.attempt("access", probe.open)
     if ready and not probe.is_missing:
         for folder in (LOGS, probe.layout.stage, *probe.layout.roots):
             probe.try_folder(folder)
         probe.try_catalog()
-        probe.find_refusals()
+        if refusals:
+            probe.find_refusals()
         probe.try_cluster()
     probe.attempt("java", _try_java)
     return probe.checks
 
 
 def _try_java() -> str:
-    check_java()
+    find_java()
     return "can run Spark"
 
 
@@ -75,16 +80,16 @@ class Probe:
         return open_store(self.settings, make=True)
 
     @cached_property
-    def catalog(self) -> Catalog:
-        return open_parts(self.settings).catalog
+    def parts(self) -> Lake:
+        return open_parts(self.settings)
 
-    @cached_property
+    @property
+    def catalog(self) -> Catalog:
+        return self.parts.catalog
+
+    @property
     def layout(self) -> Layout:
-        """The lake's layout; the default one if only its archive is supported."""
-        try:
-            return open_parts(self.settings).layout
-        except InvalidSettings:
-            return DEFAULT_LAYOUT
+        return self.parts.layout
 
     def read_settings(self) -> str:
         return f"lake type: {self.settings.kind}"

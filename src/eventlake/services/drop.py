@@ -1,7 +1,6 @@
 """Drop: remove the tables of a source, or some of them, with their files, in one commit."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -18,6 +17,7 @@ from eventlake.model.commit import (
     IdFile,
     Plan,
     Replacement,
+    Rewrite,
     TableCommit,
 )
 from eventlake.model.values import FrozenModel
@@ -91,7 +91,7 @@ def drop(
         if not plan.removes and not state.inputs and not state.tables:
             return _make_result(parts, plan, history, status="nothing")
         run = Run(parts, ledger, LocalSpark(), plan, progress, dead=dead)
-        commit, finished = sync(run, partial(_prepare_commit, history))
+        commit, finished = sync(run, _prepare_commit)
         problem = finished.problems.first
         status, message = ("partial", problem[0]) if problem else ("finished", "")
         result = _make_result(parts, plan, history, status=status)
@@ -121,7 +121,7 @@ def _make_plan(
     return plan, history
 
 
-def _prepare_commit(history: History, run: Run) -> Commit:
+def _prepare_commit(run: Run) -> Commit:
     """Write the ids of the dropped rows into the stage; return the commit to append."""
     plan = run.plan
     assert plan.replaces
@@ -136,10 +136,14 @@ def _prepare_commit(history: History, run: Run) -> Commit:
             for name, files in plan.removes.items()
         ),
         removed_ids=() if plan.replaces.is_whole else _write_removed_ids(run),
-        deletes=tuple(history.quarantine) if plan.replaces.is_whole else (),
+        rewrites=_remove_quarantine(run) if plan.replaces.is_whole else (),
         abandons=run.dead,
         replaces=plan.replaces,
     )
+
+
+def _remove_quarantine(run: Run) -> tuple[Rewrite, ...]:
+    return tuple(Rewrite(path=path) for path in run.ledger.list_quarantine())
 
 
 def _write_removed_ids(run: Run) -> tuple[IdFile, ...]:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from eventlake import archive
-from eventlake.errors import EventLakeError, InvalidSettings
+from eventlake.errors import EventLakeError, NotFound
 from eventlake.lake import Lake
 from eventlake.ledger import list_ledgers
 from eventlake.model.commit import Input
@@ -16,7 +16,7 @@ from eventlake.stores import Store
 
 
 def check_source(lake: Lake, settings: SourceSettings) -> None:
-    """Raise `InvalidSettings` if the lake has neither a ledger nor an archive of the source."""
+    """Raise `NotFound` if the lake has neither a ledger nor an archive of the source."""
     if _source_folders(lake).isdisjoint((settings.folder, settings.source_id)):
         raise unknown_source(lake, settings.source)
 
@@ -26,10 +26,10 @@ def _source_folders(lake: Lake) -> set[str]:
     return landed.union(lake.store.names(LOGS)[0])
 
 
-def unknown_source(lake: Lake, source: str) -> InvalidSettings:
+def unknown_source(lake: Lake, source: str) -> NotFound:
     """The error for a source that the lake does not have, with those that it has."""
     names = ", ".join(sorted(_source_folders(lake))) or "none yet"
-    return InvalidSettings(f"there is no source {source!r} in this lake; known: {names}")
+    return NotFound(f"there is no source {source!r} in this lake; known: {names}")
 
 
 def list_archive_days(store: Store, settings: SourceSettings) -> list[str]:

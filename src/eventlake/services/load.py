@@ -1,6 +1,6 @@
 """Load raw logs into a lake: plan, run in this process or as a job, return the result."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,13 @@ from pydantic import Field
 from eventlake import archive
 from eventlake.claims import check_claims
 from eventlake.clock import SYSTEM_CLOCK, Clock
-from eventlake.errors import Internal
+from eventlake.errors import EventLakeError, Internal
 from eventlake.lake import Lake
 from eventlake.lakes import open_input_stores, open_job_runner, open_parts
 from eventlake.ledger import Ledger, State, describe_refusals, resolve_source
 from eventlake.model.commit import Commit, Counts, TableCommit
+from eventlake.model.durations import parse_duration
+from eventlake.model.lake import LakeSettings
 from eventlake.model.settings import SettingChange, SourceSettings, list_changes
 from eventlake.model.tables import catalog_name
 from eventlake.model.tunables import Tunables
@@ -22,12 +24,13 @@ from eventlake.model.values import FrozenModel
 from eventlake.pipeline.finish import FinishResult
 from eventlake.pipeline.plan import check_settings, make_plan, rename_warnings
 from eventlake.pipeline.recover import UnfinishedRuns, find_unfinished_runs, recover
-from eventlake.pipeline.retyped import find_retyped
+from eventlake.pipeline.retyped import CatalogTypes, find_retyped
 from eventlake.pipeline.submit import submit_run
 from eventlake.pipeline.sync import Run
 from eventlake.pipeline.sync import sync as run_sync
 from eventlake.ports import JobRunner, NoProgress, Progress, SparkProvider
 from eventlake.runners.local import LocalSpark, log_path
+from eventlake.services.compaction import Compactor, compact_all
 from eventlake.services.inputs import (
     check_source,
     copy_into_lake,
@@ -53,6 +56,8 @@ class LoadResult(FrozenModel):
     files: int = 0
     already_loaded: int = 0
     passed_over: tuple[str, ...] = ()
+    compacted_files: int = 0
+    """Small files that were merged after the load."""
     timings: dict[str, float] = Field(default_factory=dict)
     report: str = ""
     setting_changes: tuple[SettingChange, ...] = ()
@@ -171,13 +176,14 @@ Where = str | SparkProvider | JobRunner
 def load(  # noqa: PLR0913 - each is an option of the command
     paths: Sequence[str | Path] | None,
     *,
-    lake: str | Path | Lake,
+    lake: str | Path | LakeSettings | Lake,
     settings: GivenSettings,
     where: Where = "local[*]",
     keep_raw: bool = False,
     suppressed: Iterable[str] = (),
     temporary_cluster: bool = False,
     progress: Progress | None = None,
+    on_planned: Callable[[str], object] = str,
     tunables: Tunables = Tunables(),  # noqa: B008 - it is frozen
     clock: Clock = SYSTEM_CLOCK,
 ) -> LoadResult:
@@ -185,17 +191,25 @@ def load(  # noqa: PLR0913 - each is an option of the command
 
     Runs on the lake's cluster if it has one and `where` is not another runner. `paths` is None for
     the source's archive. The `suppressed` users are added to the lake's suppression list.
+    `on_planned` is called with the run's id before the run begins; there is none without new files.
     """
+    from eventlake.services.forget import finish_requests  # noqa: PLC0415 - it imports this
+
     progress = progress or NoProgress()
     parts = open_parts(lake, make=paths is not None, clock=clock)
     runner = open_runner(lake, parts.store, where, temporary_cluster)
     progress.step("plan", 0, 1, 0)
-    settings, stores, listing = _find_inputs(parts, settings, paths)
+    given = settings
+    settings, stores, listing = _find_inputs(parts, given, paths)
     ledger = parts.ledger(settings.folder)
     dead, state = recover(parts, ledger, progress)
+    if finish_requests(parts, progress):  # raw logs have other names now
+        settings, stores, listing = _find_inputs(parts, given, paths)
+        dead, state = recover(parts, ledger, progress)
     check_claims(parts.store, parts.layout, settings)
     check_settings(state, settings)
-    in_catalog = find_retyped(parts, ledger, state)
+    has_new = bool(listing.streams) or not all(map(state.has_loaded, listing.inputs))
+    in_catalog = find_retyped(parts, ledger, state) if has_new else CatalogTypes({})
     if users := frozenset(suppressed):
         change_suppression_list(parts.store, lambda listed: listed.add(users))
     listing = copy_streams(listing, parts, settings.folder, progress)
@@ -206,21 +220,47 @@ def load(  # noqa: PLR0913 - each is an option of the command
         new_inputs = copy_into_lake(new_inputs, parts.store, settings.folder, stores)
     # A sync may have loaded the archived copy of an input whose own load was killed.
     new_inputs = tuple(one for one in new_inputs if not state.has_loaded(one))
-    summary = _summarize_inputs(parts, ledger, state, settings, listing)
-    summary |= {
-        "files": len(new_inputs),
-        "already_loaded": len(listing.inputs) - len(new_inputs),
-    }
+    files = {"files": len(new_inputs), "already_loaded": len(listing.inputs) - len(new_inputs)}
+    summary = _summarize_inputs(parts, ledger, state, settings, listing) | files
     if not new_inputs:
         return _nothing_to_load(listing, summary)
     summary["warnings"] += in_catalog.warnings
     now, retired = parts.clock.time_ns(), tunables.retired_seconds
     plan = make_plan(state, settings, new_inputs, now, retired, in_catalog.retyped)
+    on_planned(plan.run_id)
     spark = spark_provider(where, parts)
     run = Run(parts, ledger, spark, plan, progress, dead, stores, tunables)
     with mention_archived_streams(listing, settings.source):
         commit, finished = execute(run, runner)
-    return make_result(commit, finished, summary, run.timings)
+    result = make_result(commit, finished, summary, run.timings)
+
+    def compact_here(one: Run) -> tuple[Commit, FinishResult]:
+        return execute(one, open_runner(lake, parts.store, where, temporary_cluster))
+
+    return _compact_after(run, compact_here, result)
+
+
+def _compact_after(
+    run: Run, compact_here: Callable[[Run], tuple[Commit, FinishResult]], result: LoadResult
+) -> LoadResult:
+    """Compact the source if its settings say so; an error becomes a warning of the load's result.
+
+    The next load tries again.
+    """
+    if not run.plan.settings.compact_after:
+        return result
+    older_than = parse_duration(run.plan.settings.compact_after)
+    compactor = Compactor(
+        run.lake, run.ledger, older_than, run.runner, compact_here, run.progress, run.tunables
+    )
+    try:
+        compacted = compact_all(compactor.compact_once)
+    except EventLakeError as problem:
+        warning = f"the compaction after the load failed, and the next load tries again: {problem}"
+        return result.model_copy(update={"warnings": (*result.warnings, warning)})
+    notes = (compacted.message,) if compacted.status == "partial" else ()
+    changes = {"compacted_files": compacted.files, "warnings": (*result.warnings, *notes)}
+    return result.model_copy(update=changes)
 
 
 def _summarize_inputs(
@@ -248,12 +288,13 @@ def _summarize_inputs(
 def sync(  # noqa: PLR0913 - as above
     source: str,
     *,
-    lake: str | Path | Lake,
+    lake: str | Path | LakeSettings | Lake,
     changes: Mapping[str, object] | None = None,
     where: Where = "local[*]",
     suppressed: Iterable[str] = (),
     temporary_cluster: bool = False,
     progress: Progress | None = None,
+    on_planned: Callable[[str], object] = str,
     clock: Clock = SYSTEM_CLOCK,
 ) -> LoadResult:
     """Load the files of the source's archive that were not loaded before.
@@ -268,6 +309,7 @@ def sync(  # noqa: PLR0913 - as above
         suppressed=suppressed,
         temporary_cluster=temporary_cluster,
         progress=progress,
+        on_planned=on_planned,
         clock=clock,
     )
 
@@ -276,11 +318,11 @@ def execute(
     run: Run, runner: AbstractContextManager[JobRunner] | None
 ) -> tuple[Commit, FinishResult]:
     """Execute a planned run with a runner, or in this process if that is None."""
-    return _run_in_process(run) if runner is None else _run_as_job(run, runner)
+    return run_in_process(run) if runner is None else _run_as_job(run, runner)
 
 
 def open_runner(
-    lake: str | Path | Lake, store: Store, where: Where, temporary_cluster: bool
+    lake: str | Path | LakeSettings | Lake, store: Store, where: Where, temporary_cluster: bool
 ) -> AbstractContextManager[JobRunner] | None:
     """A context with the runner of the run; None if it is in this process."""
     if isinstance(where, JobRunner):
@@ -313,15 +355,17 @@ def _nothing_to_load(listing: archive.InputListing, summary: dict[str, Any]) -> 
     return LoadResult(status="failed", message=problem, **{**summary, "warnings": ()})
 
 
-def _run_in_process(run: Run) -> tuple[Commit, FinishResult]:
-    """Start Spark and sync; an internal error gets the path of Spark's log."""
+def run_in_process(
+    run: Run, prepare: Callable[[Run], Commit] | None = None
+) -> tuple[Commit, FinishResult]:
+    """Start Spark and sync, as `pipeline.sync`; an internal error gets the path of Spark's log."""
     clock = run.lake.clock
     began = clock.monotonic()
     run.progress.step("start", 0, 1, 0)
     run.runner.session()
     started = clock.monotonic()
     try:
-        result = run_sync(run)
+        result = run_sync(run, prepare)
     except Internal as problem:
         raise Internal(f"{problem}; Spark's log is {log_path()}") from problem
     run.timings |= {"spark_start": started - began, "total": clock.monotonic() - started}

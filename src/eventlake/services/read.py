@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from eventlake.errors import InvalidSettings
+from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.lake import Lake as Parts
 from eventlake.lakes import open_parts
 from eventlake.ledger import Ledger, find_source, list_ledgers, list_sources
@@ -23,7 +23,11 @@ from eventlake.model.schema import Column
 from eventlake.model.tables import catalog_name
 from eventlake.model.values import FrozenModel
 from eventlake.parallel import MAX_REQUESTS
-from eventlake.pipeline.quarantine import QUARANTINE_SCHEMA
+from eventlake.pipeline.quarantine import (
+    QUARANTINE_SCHEMA,
+    find_quarantine_files,
+    read_quarantine,
+)
 from eventlake.query import QueryTable, run_query, run_spark_query, select_mentioned
 from eventlake.reports import read_reports, report_files
 from eventlake.runners.local import LocalSpark
@@ -175,19 +179,17 @@ class Lake:
         settings = find_source(self.parts.store, self.parts.layout, source)
         if settings is None:
             raise self._unknown_source(source)
-        folder = f"{self.parts.layout.quarantine}/{settings.folder}"
-        objects = self.parts.store.objects(folder)
-        paths = sorted(one.path for one in objects)
-        tables = [self._read_quarantine_file(path) for path in paths if _is_parquet(path)]
-        return pa.concat_tables(tables) if tables else pa.table({})
-
-    def _read_quarantine_file(self, path: str) -> pa.Table:
-        store = self.parts.store
-        with reading_parquet(store, path), store.open(path) as file:
-            table = pq.read_table(file, partitioning=None)
-            if missing := set(QUARANTINE_SCHEMA.names) - set(table.column_names):
-                raise pa.ArrowInvalid(f"column {min(missing)} is missing")
-            return table.select(QUARANTINE_SCHEMA.names).cast(QUARANTINE_SCHEMA)
+        ledger = self.parts.ledger(settings.folder)
+        paths = find_quarantine_files(ledger)
+        while True:
+            try:
+                batches = [one for path in paths for one in read_quarantine(ledger.store, path)]
+            except EventLakeError:
+                before, paths = paths, find_quarantine_files(ledger)
+                if paths == before:  # otherwise a run has published or replaced some of the files
+                    raise
+            else:
+                return pa.Table.from_batches(batches, QUARANTINE_SCHEMA)
 
     def verify(self, source: str, progress: Callable[[str], None] | None = None) -> Verification:
         """Compare archive with tables and ledger with catalog, by a second implementation."""
@@ -237,8 +239,3 @@ def _describe_names(names: Iterable[str]) -> str:
     if not ordered:
         return "the lake has no tables yet"
     return f"known: {', '.join(ordered[:10])}{' …' if len(ordered) > 10 else ''}"
-
-
-def _is_parquet(path: str) -> bool:
-    """Whether a path is a Parquet file that is not hidden, as query engines see it."""
-    return path.endswith(".parquet") and not path.rpartition("/")[2].startswith(".")

@@ -260,14 +260,15 @@ def _parse_window(request: ReplayRequest, settings: SourceSettings) -> tuple[int
         return -END_OF_TIME, END_OF_TIME
     if not request.since or not request.until:
         raise InvalidSettings("the time to replay is not set: give --from and --to, or --all")
-    since, until = _parse_time("--from", request.since), _parse_time("--to", request.until)
+    since, until = parse_time("--from", request.since), parse_time("--to", request.until)
     if since >= until:
         raise InvalidSettings(f"--to is {request.until}: it must be later than --from")
     span = settings.date_partition.span
     return since // span * span, -(-until // span) * span
 
 
-def _parse_time(option: str, text: str) -> int:
+def parse_time(option: str, text: str) -> int:
+    """Parse the time of an option to microseconds; raises `InvalidSettings`."""
     moment = timestamp_like(text)
     if moment is None:
         raise InvalidSettings(f"{option} is {text!r}: write 2026-10-01 or 2026-10-01T07:00:00Z")

@@ -116,10 +116,11 @@ def retype(
     parts = open_parts(lake, clock=clock)
 
     def attempt() -> RetypeResult:
+        # First finish crashed runs: the plan reads their files.
+        dead, state = recover(parts, _find_table(parts, table).ledger, progress)
         target = _find_table(parts, table)
         parsed = _parse_types(target, types)
         plan = _plan(parts.store, target, parsed)
-        dead, state = recover(parts, target.ledger, progress)
         run_plan = Plan(
             run_id=f"{clock.time_ns():019d}",
             settings=target.settings,

@@ -27,6 +27,11 @@ _SCHEMA = """
     CREATE TABLE left_out (number INT, high INT8, low INT8, received INT8);
     CREATE TABLE file (number INT, tbl TEXT, part TEXT, seq INT);
     CREATE TABLE stored (tbl TEXT, id TEXT, received INT8, file INT);
+    CREATE TABLE origin (seq INT, origin INT);
+    CREATE VIEW landed_by AS
+        SELECT tbl, id, received, f.seq AS added_by, coalesce(origin, f.seq) AS seq
+        FROM (SELECT r.*, f.seq FROM stored r JOIN file f ON f.number = r.file) f
+        LEFT JOIN origin ON origin.seq = f.seq;
 """
 
 
@@ -49,6 +54,8 @@ class Check:
 
     def __post_init__(self) -> None:
         self.db.execute(_SCHEMA)
+        pairs = [(one.seq, origin) for one in self.commits for origin in sorted(one.origins)]
+        self.insert("origin", pairs)
 
     @property
     def prefixes(self) -> Prefixes:

@@ -153,8 +153,8 @@ def _compare_ids(check: Check, sums: dict[str, Sums]) -> None:
             check.report(f"commit {numbers}: the id index has other ids than the tables", paths)
 
 
-def _groups(commits: Iterable[Commit]) -> list[tuple[list[Commit], set[str]]]:
-    """Groups of commits with their index files; commits with merged ids are in one group."""
+def _groups(commits: list[Commit]) -> list[tuple[list[Commit], set[str]]]:
+    """Groups of commits with their index files; those with merged ids or rows are in one group."""
     owners: dict[str, list[Commit]] = {}
     by_seq: dict[int, tuple[list[Commit], set[str]]] = {}
     for commit in commits:
@@ -165,11 +165,18 @@ def _groups(commits: Iterable[Commit]) -> list[tuple[list[Commit], set[str]]]:
                 one for path in merge["replaces"] for one in owners.pop(path, [])
             ]
         owners.update({file["path"]: [commit] for file in commit.ids})
-    for path, members in owners.items():
+    numbered = {one.seq: one for one in commits}
+    links = [(members, {path}) for path, members in owners.items()]
+    links += [
+        ([one, *(numbered[seq] for seq in sorted(one.origins))], set())
+        for one in numbered.values()
+        if one.origins and one.files
+    ]
+    for members, own_paths in links:
         joined = [by_seq[one.seq] for one in members if one.seq in by_seq]
         all_commits = {one.seq: one for group in joined for one in group[0]}
         all_commits |= {one.seq: one for one in members}
-        paths = {path}.union(*(group[1] for group in joined))
+        paths = own_paths.union(*(group[1] for group in joined))
         group = [all_commits[seq] for seq in sorted(all_commits)], paths
         by_seq |= dict.fromkeys(all_commits, group)
     return [group for seq, group in by_seq.items() if group[0][0].seq == seq]

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import PurePosixPath
@@ -71,7 +72,11 @@ class Commit:
     """The files of the id index, each with its rows and its first and last moment."""
     body: dict[str, Any]
     """The commit's JSON."""
+    unquarantined: dict[str, dict[str, int]]
+    """By run and reason, the lines that it took out of the quarantine."""
     replaces: Replacement | None = None
+    origins: frozenset[int] = frozenset()
+    """Of a compaction, the commits that have landed the rows of the files that it merged."""
 
     @property
     def is_whole_drop(self) -> bool:
@@ -146,6 +151,11 @@ class _Staged(Struct):
     path: str
 
 
+class _Rewrite(Struct):
+    path: str
+    new_path: str = ""
+
+
 class _CommitForm(Struct):
     """The fields of a commit that a verification needs."""
 
@@ -159,6 +169,8 @@ class _CommitForm(Struct):
     merges: list[_Merge] = []
     deletes: list[str] = []
     quarantine: _Staged | None = None
+    rewrites: list[_Rewrite] = []
+    unquarantined: dict[str, dict[str, int]] = {}
     replaces: Replacement | None = None
 
 
@@ -182,6 +194,7 @@ def _parse_commit(path: str, content: bytes) -> Commit:
         files=added,
         ids=body.get("ids", []),
         body=body,
+        unquarantined=form.unquarantined,
         replaces=form.replaces,
     )
 
@@ -223,12 +236,50 @@ def _read_commits(files: LakeFiles, paths: list[str]) -> list[Commit]:
 def read_commits(files: LakeFiles, folder: str) -> list[Commit]:
     """All commits of a source, each with its live files; raises `Damaged`."""
     commits = _read_commits(files, _commit_paths(files, folder))
-    tables = (table for commit in commits for table in commit.body.get("tables", ()))
-    gone = {file["path"] for table in tables for file in table.get("removes", ())}
+    origins = _find_origins(commits)
+    gone = {path for commit in commits for path in _removed_paths(commit)}
     return [
-        replace(one, files={path: file for path, file in one.files.items() if path not in gone})
+        replace(
+            one,
+            files={path: file for path, file in one.files.items() if path not in gone},
+            origins=origins[one.seq] - {one.seq},
+        )
         for one in commits
     ]
+
+
+def live_objects(commits: Iterable[Commit]) -> set[str]:
+    """The quarantine files and rewritten objects that no later commit has replaced or removed."""
+    live: set[str] = set()
+    for body in (commit.body for commit in commits):
+        rewrites = body.get("rewrites", ())
+        live.difference_update(one["path"] for one in rewrites)
+        live.update(one["new_path"] for one in rewrites if "new_path" in one)
+        if "quarantine" in body:
+            live.add(body["quarantine"]["path"])
+    return live
+
+
+def _removed_paths(commit: Commit) -> list[str]:
+    tables = commit.body.get("tables", ())
+    return [file["path"] for table in tables for file in table.get("removes", ())]
+
+
+def _find_origins(commits: list[Commit]) -> dict[int, frozenset[int]]:
+    """By commit, the commits that have landed the rows of its files: itself, or of merged files."""
+    added_by: dict[str, int] = {}
+    origins: dict[int, frozenset[int]] = {}
+    for commit in commits:
+        origins[commit.seq] = frozenset((commit.seq,))
+        if commit.body.get("kind") == "compact":
+            merged = (added_by[path] for path in _removed_paths(commit) if path in added_by)
+            origins[commit.seq] = frozenset().union(*(origins[seq] for seq in merged))
+        added_by |= dict.fromkeys(commit.files, commit.seq)
+        for file in commit.body.get("erasure", {}).get("files", ()):
+            # A file without the rows of a forgotten user is of the commit that landed the others.
+            if file["path"] in added_by and file.get("new_path"):
+                added_by[file["new_path"]] = added_by[file["path"]]
+    return origins
 
 
 def find_folder(files: LakeFiles, source: str) -> str:

@@ -8,14 +8,14 @@ from typing import Any
 from eventlake.verify.check import Check
 
 _TRUST = """
-    INSERT INTO event SELECT seq, tbl, id, received, 0, 0, -1
-    FROM (SELECT f.seq, r.tbl, r.id, r.received FROM stored r JOIN file f ON f.number = r.file)
-    ANTI JOIN event USING (seq, tbl, id, received) WHERE seq IN (SELECT unnest(?::INT[]))
+    INSERT INTO event SELECT min(seq), tbl, id, received, 0, 0, -1 FROM landed_by ANTI JOIN (
+        SELECT seq AS added_by, tbl, id, received FROM event UNION ALL
+        SELECT o.seq, tbl, id, received FROM event JOIN origin o ON o.origin = event.seq)
+    USING (added_by, tbl, id, received) WHERE seq IN (SELECT unnest(?::INT[])) GROUP BY ALL
 """
 _SINGLE = """
-    UPDATE event SET doubt = 1 FROM stored r JOIN file f ON f.number = r.file WHERE doubt = 2
-        AND r.id = event.id AND r.tbl = event.tbl AND r.received = event.received
-        AND f.seq = event.seq;
+    UPDATE event SET doubt = 1 FROM landed_by r WHERE doubt = 2 AND r.seq = event.seq
+        AND r.id = event.id AND r.tbl = event.tbl AND r.received = event.received;
     CREATE TABLE repeated AS SELECT id FROM event GROUP BY id HAVING count(*) > 1;
     INSERT INTO outcome
         SELECT seq, tbl, id, received, doubt < 2, doubt >= 0 AND EXISTS (

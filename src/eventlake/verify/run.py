@@ -10,6 +10,7 @@ from eventlake.verify.archive import read_archive
 from eventlake.verify.catalog import Find, check_catalog, check_sources
 from eventlake.verify.check import Check
 from eventlake.verify.compare import check_counts, compare
+from eventlake.verify.erasures import follow_rewrites, trust_rows_of_erased_ids
 from eventlake.verify.files import LakeFiles
 from eventlake.verify.index import check_index
 from eventlake.verify.ledger import find_folder, read_commits
@@ -35,7 +36,7 @@ def verify(
         TemporaryDirectory(prefix="eventlake-verify-") as scratch,
         duckdb.connect(config={"temp_directory": scratch, "memory_limit": "2GB"}) as db,
     ):
-        check = Check(db, files, folder, read_commits(files, folder))
+        check = Check(db, files, folder, follow_rewrites(read_commits(files, folder)))
         say("reading the tables")
         check_snapshots(check)
         read_tables(check)
@@ -44,6 +45,7 @@ def verify(
         say("comparing")
         replay(check)
         discount_suppressed(check)
+        trust_rows_of_erased_ids(check)
         tables = compare(check)
         check_counts(check)
         if catalog:

@@ -9,7 +9,7 @@ import zstandard
 
 from eventlake.verify.check import Check
 from eventlake.verify.index import live_index
-from eventlake.verify.ledger import Commit
+from eventlake.verify.ledger import Commit, live_objects
 
 _REMEDY = "`eventlake repair` writes it again"
 _RECENT_RUNS = 200
@@ -39,7 +39,8 @@ def _apply(state: State, commit: Commit) -> None:
     state["sequence"], state["settings"] = commit.seq, body["settings"]
     if commit.replaces and commit.replaces.is_whole:
         state["inputs"], state["tables"] = set(), {}
-    for one in body["inputs"]:
+    rewritten = (one["input"] for one in body.get("rewrites", ()) if "input" in one)
+    for one in (*body["inputs"], *rewritten):
         identities = [(one["uri"], one["fingerprint"]), *filter(None, [one.get("origin")])]
         state["inputs"].update(map(_digest, identities))
     for one in body.get("tables", ()):
@@ -76,20 +77,22 @@ def _compare(check: Check, path: str, state: State, commits: list[Commit]) -> st
             "runs": content.get("runs", {}),
             "pinned": content.get("pinned", {}),
             "ids": {one["path"]: one for one in content.get("ids", ())},
-            "files": _read_manifests(check, content.get("manifests", ())),
         }
+        files, objects = _read_manifests(check, content.get("manifests", ()))
+        actual |= {"files": files, "objects": objects}
     except FileNotFoundError as problem:
         return f"names a manifest that is gone ({problem})"
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zstandard.ZstdError):
         return "cannot be read"
-    expected = {**state, "ids": live_index(commits)[0]}
+    expected = {**state, "ids": live_index(commits)[0], "objects": live_objects(commits)}
     differs = [name for name, value in expected.items() if actual[name] != value]
     return f"differs from the commits ({', '.join(differs)})" if differs else ""
 
 
-def _read_manifests(check: Check, manifests: Any) -> dict[str, tuple[Any, ...]]:
-    """The live data files by the manifests, applied in order."""
+def _read_manifests(check: Check, manifests: Any) -> tuple[dict[str, tuple[Any, ...]], set[str]]:
+    """The live data files and other objects by the manifests, applied in order."""
     files: dict[str, tuple[Any, ...]] = {}
+    objects: set[str] = set()
     for one in manifests:
         if not check.files.has(one["path"]):
             raise FileNotFoundError(one["path"])
@@ -97,6 +100,8 @@ def _read_manifests(check: Check, manifests: Any) -> dict[str, tuple[Any, ...]]:
         body = json.loads(zstandard.ZstdDecompressor().decompressobj().decompress(packed))
         for path in body["removes"]:
             files.pop(path, None)
+            objects.discard(path)
         for path, file in body["adds"].items():
             files[path] = (file["table"], file["partition"], file["rows"], file["bytes"])
-    return files
+        objects.update(body["objects"])
+    return files, objects

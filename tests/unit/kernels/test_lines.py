@@ -4,6 +4,7 @@ import gzip
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from functools import cache
 from io import BytesIO
 
 import pytest
@@ -188,6 +189,7 @@ def second_lines(data: bytes) -> tuple[list[bytes], Damage | None]:
     return whole, Damage("") if damaged else None
 
 
+@cache
 def bomb(pack: str, pattern: bytes, megabytes: int) -> bytes:
     packer = (
         zstandard.ZstdCompressor().compressobj()

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventlake.kernels.stats import MAX_BOUND_CHARS, file_stats
+from eventlake.kernels.stats import file_stats
 from eventlake.model.commit import ColumnStats
 
 MICROS = pa.timestamp("us", tz="UTC")
@@ -42,11 +42,8 @@ def test_times_are_utc_with_microseconds() -> None:
     }
 
 
-def test_long_strings_have_no_bounds() -> None:
-    assert stats(["a", "b" * MAX_BOUND_CHARS], kind=pa.string()) == {
-        "c": (0, "a", "b" * MAX_BOUND_CHARS)
-    }
-    assert stats(["a", "b" * (MAX_BOUND_CHARS + 1)], kind=pa.string()) == {"c": (0, "a", None)}
+def test_strings_have_null_counts_alone() -> None:
+    assert stats(["ada@example.com", None], kind=pa.string()) == {"c": (1, None, None)}
 
 
 def test_booleans_have_null_counts_alone() -> None:
@@ -56,10 +53,6 @@ def test_booleans_have_null_counts_alone() -> None:
 def test_a_column_of_nulls() -> None:
     assert stats([None, None], kind=pa.string()) == {"c": (2, None, None)}
     assert stats([None], [7], kind=pa.int64()) == {"c": (1, 7, 7)}
-
-
-def test_a_row_group_without_bounds_leaves_the_file_without() -> None:
-    assert stats(["a"], ["b" * 100_000], kind=pa.string()) == {"c": (0, None, None)}
 
 
 def test_a_column_without_statistics_is_left_out() -> None:

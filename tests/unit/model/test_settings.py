@@ -25,6 +25,7 @@ def test_what_is_not_given_has_its_default() -> None:
         "skip_events": [],
         "max_columns": 2000,
         "compression": "zstd",
+        "compact_after": "",
     }
     assert source_settings(source="my-shop", database=None, dedup_days=None) == settings
 

@@ -1,5 +1,6 @@
 """Conflicts between commits, and rebasing one on another."""
 
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from eventlake.errors import Conflict
-from eventlake.kernels.dedupe import DAY_MICROS, Ids, hash_ids
+from eventlake.kernels.dedupe import DAY_MICROS, Ids, hash_ids, pack_hashes
 from eventlake.ledger import Ledger
 from eventlake.model.commit import (
     Commit,
@@ -17,6 +18,7 @@ from eventlake.model.commit import (
     IdFile,
     IdMerge,
     Input,
+    Rewrite,
     TableCommit,
 )
 from eventlake.model.layout import DEFAULT_LAYOUT
@@ -29,6 +31,7 @@ from eventlake.pipeline.id_files import write_ids
 from eventlake.stores import Disk
 
 SETTINGS = source_settings(source="web")
+LOG = "segment-logs/web/1 2.gz"
 
 
 @pytest.fixture
@@ -124,6 +127,27 @@ def test_two_runs_that_replace_the_same_file(ledger: Ledger) -> None:
         append_commit(ledger, 0, commit(ledger, "2", tables=(change,)))
 
 
+def rewrites(*paths: str) -> tuple[Rewrite, ...]:
+    return tuple(Rewrite(path=path) for path in paths)
+
+
+def test_two_runs_that_rewrite_the_same_object(ledger: Ledger) -> None:
+    append_commit(ledger, 0, commit(ledger, "1", rewrites=rewrites("a", "b")))
+    append_commit(ledger, 0, commit(ledger, "2", rewrites=rewrites("c")))
+    with pytest.raises(Conflict, match="rewrites an object that the other uses"):
+        append_commit(ledger, 0, commit(ledger, "3", rewrites=rewrites("d", "b")))
+
+
+@pytest.mark.parametrize("rewriter", ["1", "2"])
+def test_a_run_that_rewrites_what_another_has_read(ledger: Ledger, rewriter: str) -> None:
+    fields = {"inputs": file("lake:segment-logs/web/1%202.gz")}, {"rewrites": rewrites(LOG)}
+    reader, writer = ("2", "1") if rewriter == "1" else ("1", "2")
+    both = {reader: fields[0], writer: fields[1]}
+    append_commit(ledger, 0, commit(ledger, "1", **both["1"]))
+    with pytest.raises(Conflict, match="rewrites an object that the other uses"):
+        append_commit(ledger, 0, commit(ledger, "2", **both["2"]))
+
+
 def compaction(*merged: str, partition: str = "2026-11-01") -> TableCommit:
     """A change that merges files of a partition into one."""
     old = tuple(data_file(path, partition) for path in merged)
@@ -185,6 +209,29 @@ def test_a_load_beside_a_run_that_removes_ids(
             append_commit(ledger, 0, second)
     else:
         append_commit(ledger, 0, second)
+
+
+@pytest.mark.parametrize(("duplicate", "conflicts"), [("b", True), ("c", False), ("a", False)])
+def test_only_a_duplicate_of_a_removed_row_is_a_conflict(
+    ledger: Ledger, duplicate: str, conflicts: bool
+) -> None:
+    """The removing run drops b and lands a again."""
+    packed = pack_hashes(Ids(*hash_ids([duplicate]), np.zeros(1, np.int64)))
+    hashes = b64encode(packed).decode()
+    append_commit(ledger, 0, removal(ledger, "1", {"a": 5, "b": 6}, {"a": 5}))
+    load = commit(ledger, "2", counts=DUPLICATES, duplicate_ids=hashes)
+    if conflicts:
+        with pytest.raises(Conflict, match="removed or repeated message ids"):
+            append_commit(ledger, 0, load)
+    else:
+        append_commit(ledger, 0, load)
+
+
+def test_of_two_compactions_of_a_file_the_second_is_a_conflict(ledger: Ledger) -> None:
+    for_both = {"tables": (compaction("a", "b"),), "inputs": (), "kind": CommitKind.COMPACT}
+    append_commit(ledger, 0, commit(ledger, "1", **for_both))
+    with pytest.raises(Conflict, match="replaced some of the same files"):
+        append_commit(ledger, 0, commit(ledger, "2", **for_both))
 
 
 def test_a_merge_of_index_files_that_lost_ids_is_dropped(ledger: Ledger) -> None:

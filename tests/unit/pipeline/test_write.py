@@ -24,14 +24,16 @@ from eventlake.pipeline.chunks import ReadJob
 from eventlake.pipeline.evolve import evolve
 from eventlake.pipeline.read import read_task
 from eventlake.pipeline.results import ChunkMeta, ReadResult, WriteResult
-from eventlake.pipeline.tasks import Packed
-from eventlake.pipeline.write import (
+from eventlake.pipeline.tasks import (
     MAX_TASK_BYTES,
     MIN_TASK_SHARE,
     UNIT_OVERHEAD_BYTES,
+    Packed,
+    plan_tasks,
+)
+from eventlake.pipeline.write import (
     WriteJob,
     WriteUnit,
-    plan_tasks,
     plan_units,
     write_task,
 )
