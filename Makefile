@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 BENCH_STAMP := $(VENV)/.ready-bench
+# Without the cache of compiled files, every process of a run would compile all code and tests anew.
+export PYTHONDONTWRITEBYTECODE :=
 # Tests wait for other processes a third of their time, so that three keep two cores busy.
 WORKERS ?= 3
 # The tests of one file share servers and lakes, so one worker runs them; tests/unit comes last,
@@ -30,28 +32,24 @@ $(BENCH_STAMP): $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	@touch $@
 
-.PHONY: java
-java: $(STAMP)
-	@$(BIN)/python -m eventlake.runners.java
-
-demo: setup java  ## land a sample in ./demo-lake, show the tables, run a query
+demo: setup  ## land a sample in ./demo-lake, show the tables, run a query
 	@rm -rf demo-raw demo-lake
 	$(BIN)/eventlake sample --events 100000 --types 50 --hours 3 --duplicates 0.01 --bad 0.001 --seed 7 --out demo-raw
 	$(BIN)/eventlake load demo-raw --source web --lake demo-lake
 	$(BIN)/eventlake tables --lake demo-lake
 	$(BIN)/eventlake query "select day, hr, count(*) as orders, sum(total) as revenue from web.order_completed group by all order by all" --lake demo-lake
 
-test: setup java  ## every test, exactly as CI
+test: setup  ## every test, exactly as CI
 	@$(BIN)/python -m tests.prefetch & \
 	$(BIN)/python -m pytest $(PARALLEL)
 
 unit: setup  ## rules and kernels only: no Spark, seconds
-	$(BIN)/python -m pytest tests/unit --numprocesses auto
+	$(BIN)/python -m pytest tests/unit --numprocesses auto --dist loadfile
 
 abuse: setup  ## hostile clients and files at random, a minute each; EVENTLAKE_ABUSE_SECONDS for longer
 	EVENTLAKE_ABUSE_SECONDS=$${EVENTLAKE_ABUSE_SECONDS:-60} \
 	EVENTLAKE_ABUSE_SEED=$${EVENTLAKE_ABUSE_SEED:-$$(date +%s)} \
-	$(BIN)/python -m pytest tests/abuse tests/collect/test_fuzz.py
+	$(BIN)/python -m pytest tests/abuse tests/collect/test_fuzz.py tests/server/test_fuzz.py
 
 lint: setup  ## ruff, mypy --strict, the import contracts
 	$(BIN)/ruff check .
@@ -59,12 +57,13 @@ lint: setup  ## ruff, mypy --strict, the import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: setup java $(BENCH_STAMP)  ## the benchmark beside its peers, one table of ratios
+bench: setup $(BENCH_STAMP)  ## the benchmark beside its peers, one table of ratios
 	$(BIN)/python -m bench --repeat 3
 
 bench-collect: setup  ## the collector under load, beside its targets
 	$(BIN)/python -m bench.collect
 
-docs: setup  ## regenerate docs/cli.md and docs/settings.md
+docs: setup  ## regenerate docs/cli.md, docs/settings.md and docs/api.md
 	$(BIN)/python -m eventlake.cli.reference cli > docs/cli.md
 	$(BIN)/python -m eventlake.cli.reference settings > docs/settings.md
+	$(BIN)/python -m eventlake.server.reference > docs/api.md

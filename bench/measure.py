@@ -128,7 +128,8 @@ def _end(processes: Iterable[psutil.Process]) -> None:
 def _answer(out: str) -> dict[str, Any]:
     for text in (out, out.strip().rpartition("\n")[2]):
         with suppress(ValueError):
-            return dict(json.loads(text))
+            answer = json.loads(text)
+            return answer if isinstance(answer, dict) else {"results": answer}
     raise BenchError(f"printed no JSON: {out[-300:]!r}")
 
 

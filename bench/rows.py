@@ -7,9 +7,10 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+from bench import forget
 from bench.folders import scratch
 from bench.measure import BenchError
-from bench.tools import SOURCE, Timed, convert, load
+from bench.tools import SOURCE, Timed, compact, convert, load, load_by_file, replay
 from bench.workload import Workload, tenth_of, workload
 
 INDEX_IDS = 20
@@ -101,11 +102,31 @@ def _second_loads(events: Workload) -> Again:
         yield load(events, Path(shutil.copytree(lake, scratch() / "lake")))
 
 
+def _replays(events: Workload) -> Again:
+    """Each of the same window of one lake."""
+    lake = scratch() / "lake"
+    load(events, lake)
+    while True:
+        yield replay(events, lake)
+
+
+def _compactions(events: Workload) -> Again:
+    """Each in its own copy of a lake that was loaded a file at a time."""
+    lake = scratch() / "lake"
+    load_by_file(events, lake)
+    while True:
+        yield compact(events, Path(shutil.copytree(lake, scratch() / "lake")))
+
+
 def _bucket_loads(events: Workload) -> Again:
     from bench import bucket
 
     while True:
         yield bucket.load(events)
+
+
+def _many_files(events: int) -> Workload:
+    return workload(events, types=forget.TYPES)
 
 
 def _tenth(events: int) -> Workload:
@@ -126,7 +147,11 @@ _RECIPES: dict[str, Recipe] = {
     "dlt": ("dlt (tenth, scaled)", _tenth, partial(_conversions, "dlt")),
     "types": ("load, 1,000 types", partial(workload, types=1000), _loads),
     "index": ("load, large index", partial(workload, seed=8), _second_loads),
+    "replay": ("replay of all", workload, _replays),
+    "compact": ("compact", workload, _compactions),
     "s3": ("load into S3", workload, _bucket_loads),
+    "rebuild": ("replay --all, 1,000 files", _many_files, forget.rebuilds),
+    "forget": ("forget, 1,000 files", _many_files, forget.forgets),
     "memory": (
         "load, 5 x events",
         lambda events: workload(MEMORY_TIMES * events),
@@ -141,7 +166,10 @@ STEPS: dict[str, tuple[str, ...]] = {
     "spark": ("spark",),
     "dlt": ("dlt",),
     "index": ("eventlake", "index"),
+    "replay": ("eventlake", "replay"),
+    "compact": ("compact",),
     "s3": ("eventlake", "s3"),
+    "forget": ("rebuild", "forget"),
     "memory": ("eventlake", "memory"),
 }
 """What may be asked for, and the rows that it needs, in the order that they run: between two that

@@ -55,6 +55,14 @@ def _ratio(top: float | None, bottom: float | None) -> float | None:
     return top / bottom if top and bottom else None
 
 
+def merge_rate(rows: Rows) -> float | None:
+    """Megabytes of small files that a compaction merges in a second."""
+    row = rows.get("compact")
+    if row is None or not row.runs or not row.seconds:
+        return None
+    return float(row.runs[0].details["merged_bytes"]) / 1e6 / row.seconds
+
+
 TARGETS = (
     Target("events/s against DuckDB's bare conversion", lambda r: times(r, "duckdb"), least=0.8),
     Target("events/s against plain Spark", lambda r: times(r, "spark"), least=4.5),
@@ -65,10 +73,17 @@ TARGETS = (
         lambda r: times(r, "index"),
         most=1.5,
     ),
+    Target("replay of a window against its first load", lambda r: times(r, "replay"), most=1.2),
+    Target("compaction, of Parquet", merge_rate, least=150, unit="MB/s"),
     Target(
         "load into S3 against disk, the emulator apart",
         lambda r: times(r, "s3"),
         most=1.3,
+    ),
+    Target(
+        "forget one user in 1,000 files against a full rewrite",
+        lambda r: _ratio(_seconds(r, "forget"), _seconds(r, "rebuild")),
+        most=0.05,
     ),
     Target(
         "peak memory of all processes, both sizes",

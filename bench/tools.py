@@ -1,7 +1,7 @@
 """One timed run of each tool, with what it landed."""
 
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from bench.workload import Workload
 SOURCE = "bench"
 CLI = "eventlake.cli.main"
 LAKE_DATA = "segment-data/data"
+DAY = "2026-11-01"
+"""The day of all events of a workload."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,37 @@ def load(events: Workload, lake: Path) -> Timed:
         ),
         events.distinct,
     )
+
+
+def load_by_file(events: Workload, lake: Path) -> None:
+    """Load the files one after the other into partitions of a day, as hourly syncs would."""
+    given = ["--source", SOURCE, "--lake", str(lake), "--date-partition", "day", "--json"]
+    for file in events.files:
+        run([sys.executable, "-m", CLI, "load", str(file), *given])
+
+
+def replay(events: Workload, lake: Path) -> Timed:
+    """`eventlake replay` of the day of all events, which the lake has landed."""
+    window = ["--from", DAY, "--to", "2026-11-02"]
+    command = ["replay", "--source", SOURCE, "--lake", str(lake), *window, "--json"]
+    return _timed_change(events, lake, run([sys.executable, "-m", CLI, *command]))
+
+
+def compact(events: Workload, lake: Path) -> Timed:
+    """`eventlake compact`; the details have the size of the merged files."""
+    command = ["compact", "--source", SOURCE, "--lake", str(lake), "--json"]
+    ran = run([sys.executable, "-m", CLI, *command])
+    (answer,) = ran.answer["results"]
+    timed = _timed_change(events, lake, replace(ran, answer=answer))
+    merged = sum(table["bytes"] for table in answer["tables"])
+    return replace(timed, details={**timed.details, "merged_bytes": merged})
+
+
+def _timed_change(events: Workload, lake: Path, ran: Ran) -> Timed:
+    timings, after = _timings(ran), landed(lake / LAKE_DATA)
+    start_up = timings["spark_start"]
+    timed = Timed(timings["total"], ran.wall, ran.peak, after, start_up, timings)
+    return _checked(timed, events.distinct)
 
 
 def convert(tool: str, events: Workload) -> Timed:
