@@ -15,11 +15,14 @@ from eventlake.server.guard import Guard
 from eventlake.server.problems import MEDIA_TYPE, add_handlers
 from eventlake.server.routes import (
     connections,
+    corrections,
     health,
     lakes,
     login,
     people,
+    privacy,
     probes,
+    replays,
     runs,
     schedules,
     setup_page,
@@ -28,7 +31,10 @@ from eventlake.server.routes import (
 )
 
 PREFIX = "/api/v1"
-MODULES = (workspace, sources, lakes, connections, schedules, runs, health, people, login)
+MODULES = (
+    *(workspace, sources, lakes, connections, schedules, runs, replays, corrections, privacy),
+    *(health, people, login),
+)
 
 
 class Problem(FrozenModel):
