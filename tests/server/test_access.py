@@ -24,9 +24,12 @@ OPEN_ROUTES = {
 }
 ADMIN_ROUTES = re.compile(
     r"(?!GET )\S+ /api/v1/(sources(/{source}(/keys)?)?|lakes(/{lake})?|connections\S*"
-    r"|schedules/{source})$|\S+ /api/v1/(users|tokens|audit)"
+    r"|schedules/{source})$|\S+ /api/v1/(users|tokens|audit|suppressions|erasures)"
 )
-OPERATOR_ROUTES = re.compile(r"POST .*/(enable|disable|check|cancel|runs)$")
+OPERATOR_ROUTES = re.compile(
+    r"POST .*/(enable|disable|check|cancel|retry|start|resume|redrive|runs|replays|pins)$"
+    r"|GET /api/v1/quarantine$"
+)
 
 
 @pytest.fixture
