@@ -1,4 +1,4 @@
-"""The quarantine of a source, and the receipts of erasures: read from the lake.
+"""The quarantine of a source, as the lake has it.
 
 Quarantine files are Parquet, so a process of its own reads them: the server imports no Arrow.
 """
@@ -13,12 +13,15 @@ from typing import Any, TypeVar
 from eventlake import errors
 from eventlake.control.lake_access import SourceAccess
 from eventlake.errors import EventLakeError, Unavailable
-from eventlake.model.quarantine import QuarantinePage, QuarantineQuery, QuarantineSummary
+from eventlake.model.quarantine import (
+    READ_FAILED,
+    QuarantinePage,
+    QuarantineQuery,
+    QuarantineSummary,
+)
 from eventlake.model.values import FrozenModel
 
 READ_SECONDS = 60
-FAILED = 3
-"""The exit status of a process whose output is an error."""
 M = TypeVar("M", bound=FrozenModel)
 
 
@@ -50,7 +53,7 @@ def _ask(source: SourceAccess, question: str, query: QuarantineQuery) -> bytes:
         )
     except subprocess.TimeoutExpired:
         raise Unavailable(f"the lake {lake.slug} did not answer: try again") from None
-    if done.returncode == FAILED:
+    if done.returncode == READ_FAILED:
         raise _to_error(json.loads(done.stdout))
     if done.returncode:
         raise Unavailable(f"the lake {lake.slug} could not be read: the server's log says why")

@@ -25,6 +25,7 @@ from eventlake.model.commit import Commit, IdFile, Plan, StagedFile
 from eventlake.model.naming import Call
 from eventlake.model.report import failure_lines, stamp, to_lines
 from eventlake.model.schema import SchemaChange, new_table
+from eventlake.model.settings import NewTables
 from eventlake.model.tables import renamed_tables
 from eventlake.model.tunables import Tunables
 from eventlake.pipeline.build_commit import (
@@ -256,6 +257,7 @@ def read(run: Run) -> list[ReadResult]:
         run_id=plan.run_id,
         settings=plan.settings,
         skip=list_skipped(plan),
+        known=list_known(plan),
         renamed=renamed_tables(plan.tables.values()),
         table_types={
             name: table.types for name in plan.tables if (table := plan.starting_table(name))
@@ -283,6 +285,13 @@ def list_skipped(plan: Plan) -> frozenset[str]:
     """The settings' `skip_events`, and the names of tables whose catalog name is among them."""
     skip = frozenset(plan.settings.skip_events)
     return skip.union(name for name, table in plan.tables.items() if table.catalog_name in skip)
+
+
+def list_known(plan: Plan) -> frozenset[str] | None:
+    """The tables that the source has, and the settings' `land_events`; None if new tables land."""
+    if plan.settings.new_tables is NewTables.LAND:
+        return None
+    return frozenset(plan.settings.land_events).union(plan.tables)
 
 
 def _fits_page_cache(run: Run) -> bool:

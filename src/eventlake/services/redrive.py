@@ -40,7 +40,7 @@ from eventlake.pipeline.redrive import (
     preview_redrive,
 )
 from eventlake.pipeline.retyped import find_retyped
-from eventlake.pipeline.sync import Run, list_skipped
+from eventlake.pipeline.sync import Run, list_known, list_skipped
 from eventlake.ports import NoProgress, Progress, SparkProvider
 from eventlake.services.load import LoadResult, make_result, run_in_process, spark_provider
 from eventlake.services.replay import find_ledger, parse_time, retry_on_conflict
@@ -207,6 +207,7 @@ def _routing_rules(parts: Lake, plan: Plan) -> Rules:
         list_skipped(plan),
         read_suppression_list(parts.store).matcher(),
         renamed_tables(plan.tables.values()),
+        known=list_known(plan),
     )
 
 

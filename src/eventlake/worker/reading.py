@@ -4,10 +4,9 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 
-from eventlake.control.quarantine import FAILED
 from eventlake.errors import EventLakeError
 from eventlake.lakes import open_parts, parse_settings
-from eventlake.model.quarantine import QuarantineQuery
+from eventlake.model.quarantine import READ_FAILED, QuarantineQuery
 from eventlake.model.values import FrozenModel
 from eventlake.services.quarantine import list_quarantined, summarize_quarantine
 
@@ -27,7 +26,7 @@ def main(question: str, folder: str, *words: str) -> int:
         answer = _QUESTIONS[question](open_parts(parse_settings(words), make=True), folder, query)
     except EventLakeError as problem:
         sys.stdout.write(json.dumps({"code": problem.code, "detail": str(problem)}))
-        return FAILED
+        return READ_FAILED
     sys.stdout.write(answer.model_dump_json())
     return 0
 
