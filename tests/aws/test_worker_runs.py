@@ -120,30 +120,20 @@ def check_landed(plane: Plane) -> None:
     assert (result.problems, result.landed > 0) == ((), True)
 
 
-@pytest.mark.parametrize("is_waiting", [True, False])
-def test_a_job_is_followed_when_its_worker_is_gone(plane: Plane, is_waiting: bool) -> None:
+def test_a_job_is_followed_when_its_worker_and_then_its_judge_are_gone(plane: Plane) -> None:
     handle = submit_and_kill(plane)
     step = wait_for_step(plane.emr.aws, plane.emr.cluster)
     assert step["Id"] == handle
-    plane.emr.steps.states[handle] = "PENDING" if is_waiting else "RUNNING"
-    judge = plane.start("judge")
-    wait_until(lambda: plane.show().progress.get("stage") == ("wait" if is_waiting else "run"))
-    assert plane.show().owner.endswith(f":{judge.pid}")
-    assert plane.emr.run(step)[0] == 0
-    assert processes.finish(judge) == 0
-    check_landed(plane)
-
-
-def test_a_second_judge_goes_on_when_the_first_was_killed(plane: Plane) -> None:
-    submit_and_kill(plane)
-    step = wait_for_step(plane.emr.aws, plane.emr.cluster)
+    plane.emr.steps.states[handle] = "PENDING"
     first = plane.start("judge")
-    wait_until(lambda: plane.show().owner.endswith(f":{first.pid}"))
+    wait_until(lambda: plane.show().progress.get("stage") == "wait")
     assert first.pid
+    assert plane.show().owner.endswith(f":{first.pid}")
     os.kill(first.pid, signal.SIGKILL)
     processes.finish(first)
+    plane.emr.steps.states[handle] = "RUNNING"
     second = plane.start("judge")
-    wait_until(lambda: plane.show().owner.endswith(f":{second.pid}"))
+    wait_until(lambda: plane.show().progress.get("stage") == "run")
     assert plane.emr.run(step)[0] == 0
     assert processes.finish(second) == 0
     check_landed(plane)

@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,28 @@ from tests.server.servers import Api, serving
 REPLAY = {"source": "web", "since": "2026-02-01", "until": "2026-02-04"}
 
 
-@pytest.fixture
-def api(url: str, clock: SimulatedClock, tmp_path: Path) -> Iterator[Api]:
+@contextmanager
+def with_source(url: str, clock: SimulatedClock, folder: Path) -> Iterator[Api]:
     """A server with the source `web` in a lake."""
     with serving(url, clock) as api:
-        settings = {"path": str(tmp_path / "lake")}
+        settings = {"path": str(folder / "lake")}
         api.post("/lakes", {"slug": "main", "kind": "local", "settings": settings})
         api.post("/sources", {"slug": "web", "source_id": "web", "lake": "main"})
+        yield api
+
+
+@pytest.fixture
+def api(migrated_sqlite: bytes, clock: SimulatedClock, tmp_path: Path) -> Iterator[Api]:
+    path = tmp_path / "eventlake.db"
+    path.write_bytes(migrated_sqlite)
+    with with_source(str(path), clock, tmp_path) as api:
+        yield api
+
+
+@pytest.fixture
+def any_api(url: str, clock: SimulatedClock, tmp_path: Path) -> Iterator[Api]:
+    """On SQLite and on PostgreSQL."""
+    with with_source(url, clock, tmp_path) as api:
         yield api
 
 
@@ -42,7 +58,8 @@ def end_active(api: Api, state: str = "finished", **values: Any) -> list[int]:
     return [run.id for run in started]
 
 
-def test_a_replay_from_its_plan_to_its_end(api: Api) -> None:
+def test_a_replay_from_its_plan_to_its_end(any_api: Api) -> None:
+    api = any_api
     planned = api.post("/replays", {**REPLAY, "dry_run": True}, idempotency_key="a")
     assert (planned["state"], planned["chunks"], planned["plan"]) == ("planned", 3, None)
     assert api.post("/replays", {**REPLAY, "dry_run": True}, idempotency_key="a") == planned
@@ -104,7 +121,7 @@ def test_wrong_parameters_are_refused(api: Api) -> None:
         assert (reply.status_code, reply.json()["code"]) == (422, "EventLake.InvalidSettings"), path
 
 
-def test_a_failed_run_is_retried(api: Api, clock: SimulatedClock) -> None:
+def test_a_failed_run_is_retried(api: Api) -> None:
     body = {"kind": "compact", "parameters": {"older_than": "3h"}, "source": "web"}
     run = api.post("/runs", body)
     end_active(api, "failed", error_code="EventLake.InvalidSettings", error="no")
@@ -178,7 +195,7 @@ def test_the_quarantine_is_read_page_by_page(api: Api, tmp_path: Path) -> None:
         lakes.load([path], tmp_path / "lake")
     items, after = [], ""
     while True:
-        page = api.get(f"/quarantine?source=web&limit=3{after}")
+        page = api.get(f"/quarantine?source=web&limit=5{after}")
         items += page["items"]
         if page["next"] is None:
             break
@@ -208,7 +225,8 @@ def test_users_are_suppressed_and_no_more(api: Api) -> None:
     assert "user-" not in dump(api)
 
 
-def test_an_erasure_and_its_receipt(api: Api, tmp_path: Path) -> None:
+def test_an_erasure_and_its_receipt(any_api: Api, tmp_path: Path) -> None:
+    api = any_api
     body = {"users": ["somebody@example.com"], "also_anonymous": True}
     erasure = api.post("/erasures", body, idempotency_key="e")
     assert api.post("/erasures", body, idempotency_key="e") == erasure

@@ -111,6 +111,10 @@ class SetupCode:
         )
 
 
+def nothing() -> None:
+    """Do nothing."""
+
+
 @dataclass
 class ServerContext:
     """The parts that routes use."""
@@ -122,6 +126,8 @@ class ServerContext:
     setup: SetupCode | None = None
     render_metrics: Callable[[], str] = str
     """The metrics of the collector, in the format of Prometheus."""
+    on_suppression_change: Callable[[], None] = nothing
+    """Called after a lake's suppression list was changed."""
     trusted: str = ""
     """The name of the caller of every request, who is admin: for calls within the process."""
     logins: LoginLimit = field(init=False)

@@ -108,6 +108,7 @@ async def _serve(
     unused = Disk(str(settings.spool))  # each source has the store of its lake
     collecting = CollectorSettings(unused, spool=settings.spool, limits=settings.limits)
     collector = ManagedCollector(collecting, installation.database, installation.vault, app)
+    context.on_suppression_change = collector.reload_suppression_lists
     await collector.refresh()
     url = settings.address.public_url.rstrip("/") or get_listener_url(listener)
     link = f"{url}/setup?code={setup.code}" if setup else None

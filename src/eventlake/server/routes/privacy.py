@@ -113,7 +113,9 @@ def suppress(body: SuppressionRequest, caller: Admin, context: Context, once: On
         caller.record(session, Change("suppression.add", f"lake:{lake.slug}", after=counts))
         return counts
 
-    return once.act(context, caller, act, 200)
+    reply = once.act(context, caller, act, 200)
+    context.on_suppression_change()
+    return reply
 
 
 @router.post("/suppressions/remove", response_model=SuppressionCounts)
@@ -130,7 +132,9 @@ def unsuppress(
         caller.record(session, Change("suppression.remove", f"lake:{lake.slug}", after=counts))
         return counts
 
-    return once.act(context, caller, act, 200)
+    reply = once.act(context, caller, act, 200)
+    context.on_suppression_change()
+    return reply
 
 
 @router.get("/erasures")
