@@ -251,6 +251,18 @@ def test_an_erasure_and_its_receipt(any_api: Api, tmp_path: Path) -> None:
     assert "somebody" not in dump(api)
 
 
+def test_only_an_admin_cancels_an_erasure(api: Api) -> None:
+    erasure = api.post("/erasures", {"users": ["a"]})
+    (run,) = erasure["runs"]
+    operator = {"authorization": f"Bearer {api.make_token(Scope.WRITE)}"}
+    for action in ("cancel", "retry"):
+        assert api.ask("POST", f"/runs/{run}/{action}", **operator).status_code == 403
+    api.use_token(Scope.ADMIN)
+    assert api.post(f"/runs/{run}/cancel")["state"] == "cancelled"
+    assert api.post(f"/runs/{run}/retry")["erasure_id"] == erasure["id"]
+    assert api.get(f"/erasures/{erasure['id']}")["state"] == "running"
+
+
 def dump(api: Api) -> str:
     """All rows of the database."""
     with api.context.database.read() as session:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from eventlake.server.client import Client
 
 URL_VARIABLE, TOKEN_VARIABLE = "EVENTLAKE_URL", "EVENTLAKE_TOKEN"
+DATABASE_VARIABLE = "EVENTLAKE_DATABASE"
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 Slug = Annotated[str, typer.Argument(metavar="SOURCE", help="The source's slug or id.")]
@@ -55,6 +56,11 @@ class ControlOptions:
 
     def print(self, value: Any, print_text: Callable[[Any], None]) -> None:
         show.print_result(value, self.as_json, print_text)
+
+
+def make_options(as_json: bool) -> ControlOptions:
+    """Options for a command that has no option for the database."""
+    return ControlOptions(os.environ.get(DATABASE_VARIABLE, DEFAULT_DATABASE), as_json)
 
 
 @source_app.command("add")

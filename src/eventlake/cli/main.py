@@ -225,7 +225,7 @@ def sync(
     count but --wait and --json.
     """
     if slug:
-        runs.start(control.ControlOptions(as_json=run.as_json), {"source": slug}, wait=wait)
+        runs.start(control.make_options(run.as_json), {"source": slug}, wait=wait)
     if "source" not in source.values:
         raise InvalidSettings("source is not set: give --source, or the source of a workspace")
     changes, suppressed = source.changes, run.suppressed()

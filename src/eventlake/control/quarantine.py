@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from eventlake import errors
 from eventlake.control.lake_access import SourceAccess
 from eventlake.errors import EventLakeError, Unavailable
+from eventlake.lakes import open_parts
 from eventlake.model.quarantine import (
     READ_FAILED,
     QuarantinePage,
@@ -27,12 +28,23 @@ M = TypeVar("M", bound=FrozenModel)
 
 def summarize_quarantine(source: SourceAccess) -> QuarantineSummary:
     """How many lines are in a source's quarantine, by reason and day; it has no event's values."""
+    if not _has_landed(source):
+        return QuarantineSummary(items=())
     return QuarantineSummary.from_json(_ask(source, "summary", QuarantineQuery()))
 
 
 def list_quarantined(source: SourceAccess, query: QuarantineQuery) -> QuarantinePage:
     """A page of a source's quarantined lines, newest runs first."""
+    if not _has_landed(source):
+        return QuarantinePage(items=())
     return QuarantinePage.from_json(_ask(source, "list", query))
+
+
+def _has_landed(source: SourceAccess) -> bool:
+    """Whether the source has a ledger; without one it has no quarantine."""
+    access = source.access
+    parts = open_parts(access.lake.model, make=True, secrets=access.secrets)
+    return any(parts.store.names(f"{parts.layout.ledger}/{source.settings.folder}"))
 
 
 def _ask(source: SourceAccess, question: str, query: QuarantineQuery) -> bytes:

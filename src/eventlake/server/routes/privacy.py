@@ -1,6 +1,6 @@
 """Suppressed and forgotten users."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 from pydantic import Field, StringConstraints
@@ -30,7 +30,14 @@ from eventlake.services.suppress import (
     unsuppress_users,
 )
 
-router = APIRouter(tags=["privacy"])
+_TOO_LARGE: dict[int | str, dict[str, Any]] = {
+    400: {
+        "description": "The request has over 512,000 bytes",
+        "content": {"application/json": {"schema": {"type": "object"}}},
+    }
+}
+"""The collector's HTTP server refuses such requests, in its own form."""
+router = APIRouter(tags=["privacy"], responses=_TOO_LARGE)
 UserId = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 Users = Annotated[tuple[UserId, ...], Field(min_length=1, max_length=MAX_USERS)]
 OfLake = Annotated[
