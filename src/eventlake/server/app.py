@@ -15,6 +15,7 @@ from eventlake.server.guard import Guard
 from eventlake.server.problems import MEDIA_TYPE, add_handlers
 from eventlake.server.routes import (
     connections,
+    declaration,
     health,
     lakes,
     login,
@@ -28,7 +29,18 @@ from eventlake.server.routes import (
 )
 
 PREFIX = "/api/v1"
-MODULES = (workspace, sources, lakes, connections, schedules, runs, health, people, login)
+MODULES = (
+    workspace,
+    declaration,
+    sources,
+    lakes,
+    connections,
+    schedules,
+    runs,
+    health,
+    people,
+    login,
+)
 
 
 class Problem(FrozenModel):
