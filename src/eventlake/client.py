@@ -129,6 +129,13 @@ class Client:
         found: Run = self.ask("GET", f"/runs/{run}" + (f"?wait={wait}" if wait else ""))
         return found
 
+    def has_ended(self, run: int) -> bool:
+        """Return whether a run has ended; raises RunFailed if it failed or was cancelled."""
+        found = self.get_run(run)
+        if found["state"] in FAILED_STATES:
+            raise RunFailed(found)
+        return bool(found["ended_at"])
+
     def list_runs(self, source: str = "", *, limit: int = 100) -> list[Run]:
         """The newest runs, of one source or of all, at most 500."""
         path = f"/runs?limit={limit}" + (f"&source={quote(source, safe='')}" if source else "")
