@@ -21,10 +21,12 @@ OPEN_ROUTES = {
     "POST /setup",
     "GET /ready",
     "GET /metrics",
+    "GET /login/oidc",
+    "GET /login/oidc/callback",
 }
 ADMIN_ROUTES = re.compile(
     r"(?!GET )\S+ /api/v1/(sources(/{source}(/keys)?)?|lakes(/{lake})?|connections\S*"
-    r"|schedules/{source})$|\S+ /api/v1/(users|tokens|audit)"
+    r"|schedules/{source}|apply)$|\S+ /api/v1/(users|tokens|audit)"
 )
 OPERATOR_ROUTES = re.compile(r"POST .*/(enable|disable|check|cancel|runs)$")
 

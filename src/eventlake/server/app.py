@@ -19,6 +19,7 @@ from eventlake.server.routes import (
     health,
     lakes,
     login,
+    oidc,
     people,
     probes,
     runs,
@@ -59,6 +60,15 @@ def build_app(context: ServerContext) -> ASGIApp:
     return Guard(build_api(context), context.address)
 
 
+def build_probes(context: ServerContext) -> ASGIApp:
+    """The application of a server without the API: only what load balancers and Prometheus ask."""
+    app = FastAPI(openapi_url=None, redirect_slashes=False)
+    app.state.context = context
+    add_handlers(app)
+    app.include_router(probes.router)
+    return Guard(app, context.address)
+
+
 def build_api(context: ServerContext) -> FastAPI:
     """The application with all routes."""
     app = FastAPI(
@@ -80,6 +90,7 @@ def build_api(context: ServerContext) -> FastAPI:
     app.include_router(api)
     app.include_router(probes.router)
     app.include_router(setup_page.router)
+    app.include_router(oidc.router)
     app.openapi = lambda: _describe(app)  # type: ignore[method-assign]
     return app
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from hmac import compare_digest
 from ipaddress import ip_address
 from threading import Lock
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
@@ -18,6 +18,9 @@ from eventlake.control.database import Database
 from eventlake.control.vault import Vault
 from eventlake.errors import InvalidSettings
 from eventlake.server.problems import RequestProblem
+
+if TYPE_CHECKING:
+    from eventlake.server.oidc import OidcProvider
 
 LOGINS_PER_MINUTE = 5
 MAX_ADDRESSES = 10_000
@@ -124,6 +127,7 @@ class ServerContext:
     """The metrics of the collector, in the format of Prometheus."""
     trusted: str = ""
     """The name of the caller of every request, who is admin: for calls within the process."""
+    oidc: "OidcProvider | None" = None
     logins: LoginLimit = field(init=False)
 
     def __post_init__(self) -> None:
