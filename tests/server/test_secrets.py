@@ -90,7 +90,9 @@ def plant_in_people(api: Api, clock: SimulatedClock) -> list[str]:
 
 def plant_in_requests(api: Api) -> tuple[list[str], str]:
     """Secrets where requests do not expect them; return them, and the replies."""
-    secrets = {name: f"planted-request-{name}" for name in ("header", "query", "path", "cookie", "key")}
+    secrets = {
+        name: f"planted-request-{name}" for name in ("header", "query", "path", "cookie", "key")
+    }
     replies = [
         api.ask("GET", "/sources", authorization=f"Bearer el_{secrets['header']}"),
         api.ask("GET", "/sources", authorization=f"Basic {secrets['header']}"),
