@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from eventlake.control.connections import connect, get_connection
 from eventlake.control.database import Database, Session
-from eventlake.control.lakes import RegisteredLake, add_lake, list_lakes
+from eventlake.control.lakes import RegisteredLake, add_lake, list_lakes, validate_lake
 from eventlake.control.results import Outcome, read_outcome, store_results
 from eventlake.control.runs import LANES, Run, RunState, make_row, to_run
 from eventlake.control.sources import add_source, list_sources
@@ -110,14 +110,14 @@ def _restore_workspace_id(session: Session, settings: Sequence[SourceSettings]) 
 def _ensure_lake(
     session: Session, target: Target, name: str, settings: LakeSettings
 ) -> RegisteredLake:
+    dumped = settings.model_dump(mode="json", exclude_defaults=True)
+    values, _ = validate_lake(settings.kind, dumped)  # with absolute paths
     place = settings.chosen_by
     for lake in list_lakes(session):
-        same_kind = lake.kind == settings.kind
-        if same_kind and getattr(lake.model, place) == getattr(settings, place):
+        if lake.kind == settings.kind and lake.settings[place] == values[place]:
             return lake
         if lake.slug == name:
             raise InvalidSettings(f"name is {name!r}, which is another lake: choose another --name")
-    values = settings.model_dump(mode="json", exclude_defaults=True)
     return add_lake(session, name, settings.kind, values, target.vault, target.now)
 
 
