@@ -93,9 +93,8 @@ def main() -> None:
     for phase in fast:
         alone, within = (median(rates[phase.name, kind]) for kind in ("serve", "up"))
         met = "met" if within >= TARGET * alone else "MISSED"
-        print(
-            f"{phase.name:36}{alone:12,.0f}{within:12,.0f}{within / alone:8.0%}  {TARGET:.0%}: {met}"
-        )
+        share = f"{within / alone:8.0%}  {TARGET:.0%}: {met}"
+        print(f"{phase.name:36}{alone:12,.0f}{within:12,.0f}{share}")
 
 
 if __name__ == "__main__":
