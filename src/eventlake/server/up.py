@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Callable, Coroutine, Set
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,7 +79,8 @@ def run_server(settings: UpSettings, on_ready: Callable[[Started], None]) -> Non
         has_api = Part.API in settings.parts
         setup = _prepare_setup(installation, settings.address) if has_api else None
         listener = open_listener(settings.address.host, settings.port)
-        with running_loops(installation, settings.parts):
+        has_loops = Part.WORKER in settings.parts
+        with running_loops(installation) if has_loops else nullcontext():
             run_event_loop(_serve(settings, installation, listener, setup, on_ready))
 
 
