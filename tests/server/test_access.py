@@ -17,14 +17,12 @@ from tests.server.servers import PASSWORD, Api, serving
 OPEN_ROUTES = {
     "POST /api/v1/session",
     "POST /api/v1/setup",
-    "GET /setup",
-    "POST /setup",
     "GET /ready",
     "GET /metrics",
 }
 ADMIN_ROUTES = re.compile(
     r"(?!GET )\S+ /api/v1/(sources(/{source}(/keys)?)?|lakes(/{lake})?|connections\S*"
-    r"|schedules/{source})$|\S+ /api/v1/(users|tokens|audit)"
+    r"|schedules/{source})$|\S+ /api/v1/(users|tokens|audit)|POST /api/v1/lakes/check$"
 )
 OPERATOR_ROUTES = re.compile(r"POST .*/(enable|disable|check|cancel|runs)$")
 

@@ -2,7 +2,7 @@
 
 import secrets
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hmac import compare_digest
@@ -17,6 +17,7 @@ from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.control.database import Database
 from eventlake.control.vault import Vault
 from eventlake.errors import InvalidSettings
+from eventlake.server.collected import CollectedEvents
 from eventlake.server.problems import RequestProblem
 
 LOGINS_PER_MINUTE = 5
@@ -122,6 +123,8 @@ class ServerContext:
     setup: SetupCode | None = None
     render_metrics: Callable[[], str] = str
     """The metrics of the collector, in the format of Prometheus."""
+    read_collected: Callable[[], Mapping[str, CollectedEvents]] = dict
+    """What the collector has received, by the source's slug."""
     trusted: str = ""
     """The name of the caller of every request, who is admin: for calls within the process."""
     logins: LoginLimit = field(init=False)

@@ -21,7 +21,7 @@ from eventlake.errors import InvalidSettings
 from eventlake.lakes.kinds import settings_model
 from eventlake.model.values import FrozenModel
 from eventlake.server.app import build_app
-from eventlake.server.collector import ManagedCollector
+from eventlake.server.collector import ManagedCollector, read_collected
 from eventlake.server.context import Address, ServerContext, SetupCode
 from eventlake.server.installation import DEFAULT_DATABASE, Installation, open_installation
 from eventlake.server.loops import running_loops
@@ -103,6 +103,7 @@ async def _serve(
         installation.clock,
         setup,
         app.render_metrics,
+        lambda: read_collected(app),
     )
     app.mount = Mount(build_app(context), proxies)
     unused = Disk(str(settings.spool))  # each source has the store of its lake

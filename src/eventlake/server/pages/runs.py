@@ -1,0 +1,133 @@
+"""The pages of runs: the list of all, and one with its stages, books and errors."""
+
+from typing import Annotated, NamedTuple
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import HTMLResponse
+
+from eventlake import errors
+from eventlake.control.connections import list_connections
+from eventlake.control.history import RunFilter, get_summary, list_history, list_run_tables
+from eventlake.control.runs import LANES, Run, RunState
+from eventlake.errors import NotFound
+from eventlake.server.pages.base import OperatorPage, Renderer, ViewerPage, go, once
+from eventlake.server.pages.charts import draw_stages
+from eventlake.server.pages.sources import After, Word
+from eventlake.server.requests import Number
+from eventlake.server.routes import runs as routes
+
+router = APIRouter()
+PAGE_RUNS = 50
+PAGE_TABLES = 100
+
+
+class Cause(NamedTuple):
+    """The kind of an error, what to do, and whether the checks of the lake show it."""
+
+    title: str
+    fix: str
+    has_check: bool
+
+
+_CAUSES = {
+    errors.InvalidSettings.code: Cause(
+        "A setting is wrong", "correct what the message names; the next sync tries again.", True
+    ),
+    errors.InsufficientPermissions.code: Cause(
+        "A permission is missing",
+        "grant what the message names; the checks show the policy statement to paste.",
+        True,
+    ),
+    errors.LimitExceeded.code: Cause(
+        "A limit of the catalog is reached",
+        "raise the limit, or skip or drop tables; the other tables landed.",
+        False,
+    ),
+    errors.Conflict.code: Cause(
+        "Another run committed first", "nothing: it is tried again by itself.", False
+    ),
+    errors.Unavailable.code: Cause(
+        "A service did not answer",
+        "nothing at first: it is tried again after 1, 5 and 25 minutes. If it stays, check it.",
+        True,
+    ),
+}
+_OTHER = Cause("Something unexpected happened", "look at the log that the message names.", False)
+
+
+@router.get("/runs")
+def show_runs(
+    page: ViewerPage, state: Word = "", kind: Word = "", after: After = None
+) -> HTMLResponse:
+    """Show the runs of all sources."""
+    wanted = RunFilter(state=state, kind=kind)
+    with page.context.database.read() as session:
+        found = list_history(session, "", wanted, before=after, limit=PAGE_RUNS + 1)
+    return page.render(
+        "runs.html",
+        history=found[:PAGE_RUNS],
+        wanted=wanted,
+        states=[one.value for one in RunState],
+        kinds=list(LANES),
+        older=found[PAGE_RUNS - 1].run.id if len(found) > PAGE_RUNS else None,
+        paged=after is not None,
+    )
+
+
+@router.get("/runs/{run}")
+def show_run(
+    page: ViewerPage, run: Number, tables: Annotated[int, Query(ge=1, le=100_000)] = PAGE_TABLES
+) -> HTMLResponse:
+    """Show a run."""
+    with page.context.database.read() as session:
+        summary = get_summary(session, run)
+        if summary is None:
+            raise NotFound(f"run is {run}: the workspace has no such run")
+        found = list_run_tables(session, run)
+        lakes = {one.source: one.lake for one in list_connections(session)}
+    one = summary.run
+    return page.render(
+        "run.html",
+        summary=summary,
+        run=one,
+        tables=found[:tables],
+        more_tables=len(found) if len(found) > tables else None,
+        stages=draw_stages(str(one.progress.get("stage", ""))),
+        rate=_find_rate(one, summary.counts.rows if summary.counts else 0, page),
+        cause=_CAUSES.get(one.error_code, _OTHER),
+        lake=lakes.get(summary.source, ""),
+        can_retry=one.kind == "sync",
+        options=[],
+        log_link="",
+        log="",
+    )
+
+
+@router.post("/runs/{run}/cancel")
+def send_cancel(page: OperatorPage, run: Number) -> Response:
+    """Cancel a run."""
+    routes.stop_run(run, page.caller, page.context)
+    return go(f"/runs/{run}", "cancelled")
+
+
+@router.post("/runs/{run}/retry")
+def send_retry(page: OperatorPage, run: Number) -> Response:
+    """Start a run like one that has ended."""
+    with page.context.database.read() as session:
+        summary = get_summary(session, run)
+    if summary is None:
+        raise NotFound(f"run is {run}: the workspace has no such run")
+    body = routes.NewRun(source=summary.source)
+    routes.start_run(body, page.caller, page.context, once(page.request))
+    with page.context.database.read() as session:
+        newest = list_history(session, summary.source, limit=1)[0].run
+    return go(f"/runs/{newest.id}", "started")
+
+
+def _find_rate(run: Run, landed: int, page: Renderer) -> float | None:
+    """Rows a second: of a run that has ended, or so far."""
+    if run.started_at is None:
+        return None
+    seconds = ((run.ended_at or page.context.clock.now()) - run.started_at).total_seconds()
+    rows = landed if run.ended_at else int(run.progress.get("rows", 0))
+    return round(rows / seconds) if rows and seconds > 0 else None
