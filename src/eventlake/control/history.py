@@ -134,6 +134,16 @@ def list_schema_changes(
     ]
 
 
+def find_first_seen(session: Session, source: str, table: str) -> dict[str, datetime]:
+    """By column of a table, when a run added it; the name of the columns of a new table is `*`."""
+    changes = list_schema_changes(session, source, table, limit=10_000)
+    return {
+        change.column or "*": change.created_at
+        for change in changes
+        if change.change in ("new_table", "new_column")
+    }
+
+
 _TOTAL = run_tables.alias("total")
 _SUMMARIES = (
     sa.select(

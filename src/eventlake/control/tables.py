@@ -247,3 +247,14 @@ leases = Table(
     Column("epoch", Integer, nullable=False),
     _time("until", nullable=False),
 )
+
+saved_queries = Table(
+    "saved_queries",
+    metadata,
+    Column("id", Key, primary_key=True),
+    _text("name", unique=True),
+    _text("lake_id", ForeignKey("lakes.id")),
+    _text("sql"),
+    _text("actor"),
+    _created_at(),
+)

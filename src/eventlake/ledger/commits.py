@@ -69,6 +69,10 @@ class Ledger:
             raise self._lost_commits_error(set(numbers), sequence, last)
         return list(zip(numbers, self._read_commits(numbers), strict=True))
 
+    def has_commits_after(self, sequence: int) -> bool:
+        """Whether there are commits after a sequence, without reading them."""
+        return bool(self._sequences_after(sequence))
+
     def _read_commits(self, numbers: list[int]) -> list[Commit]:
         if self.store.is_local or len(numbers) < 2:
             return list(map(self.read_commit, numbers))

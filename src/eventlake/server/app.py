@@ -16,6 +16,7 @@ from eventlake.server.pages.app import build_pages
 from eventlake.server.problems import MEDIA_TYPE, add_handlers
 from eventlake.server.routes import (
     connections,
+    contents,
     health,
     lakes,
     login,
@@ -29,7 +30,7 @@ from eventlake.server.routes import (
 
 PREFIX = "/api/v1"
 PROBES = ("/ready", "/metrics")
-MODULES = (workspace, sources, lakes, connections, schedules, runs, health, people, login)
+MODULES = (workspace, sources, lakes, connections, schedules, runs, contents, health, people, login)
 
 
 class Problem(FrozenModel):

@@ -19,6 +19,7 @@ from eventlake.control.vault import Vault
 from eventlake.errors import InvalidSettings
 from eventlake.server.collected import CollectedEvents
 from eventlake.server.problems import RequestProblem
+from eventlake.server.readers import Readers
 
 LOGINS_PER_MINUTE = 5
 MAX_ADDRESSES = 10_000
@@ -128,6 +129,8 @@ class ServerContext:
     trusted: str = ""
     """The name of the caller of every request, who is admin: for calls within the process."""
     logins: LoginLimit = field(init=False)
+    readers: Readers = field(default_factory=Readers)
+    """The processes that read lakes."""
 
     def __post_init__(self) -> None:
         self.logins = LoginLimit(self.clock)

@@ -115,3 +115,4 @@ async def _serve(
     watches = (collector.watch(), collector.watch_suppression_lists())
     await serve_app(app, listener, lambda: on_ready(Started(url=url, setup_link=link)), watches)
     await collector.close()
+    context.readers.close()

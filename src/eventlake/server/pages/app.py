@@ -9,13 +9,15 @@ from eventlake.server.pages import (
     home,
     lakes,
     login,
+    query,
     runs,
+    schema,
     source_settings,
     sources,
 )
 from eventlake.server.pages.base import FILES, OpenPage, add_handlers
 
-MODULES = (home, login, sources, source_settings, runs, lakes, admin, documents)
+MODULES = (home, login, sources, source_settings, schema, runs, query, lakes, admin, documents)
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _FOR_EVER = "public, max-age=31536000, immutable"
 
