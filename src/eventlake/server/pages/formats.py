@@ -88,10 +88,10 @@ def ago(moment: datetime | None, now: datetime) -> str:
     if moment is None:
         return "never"
     seconds = (now - moment).total_seconds()
-    if abs(seconds) < 5:
+    if abs(seconds) < 1:
         return "now"
-    span = duration(float(round(abs(seconds))) if abs(seconds) >= 10 else 5.0).split(" ")
-    short = " ".join(span[:2]).replace("5.0", "5")
+    span = duration(float(max(10, round(abs(seconds)))) if abs(seconds) >= 10 else abs(seconds))
+    short = span.replace(".0", "")
     return f"{short} ago" if seconds > 0 else f"in {short}"
 
 
