@@ -17,11 +17,14 @@ from eventlake.server.problems import MEDIA_TYPE, add_handlers
 from eventlake.server.routes import (
     connections,
     contents,
+    corrections,
     health,
     lakes,
     login,
     people,
+    privacy,
     probes,
+    replays,
     runs,
     schedules,
     sources,
@@ -30,7 +33,10 @@ from eventlake.server.routes import (
 
 PREFIX = "/api/v1"
 PROBES = ("/ready", "/metrics")
-MODULES = (workspace, sources, lakes, connections, schedules, runs, contents, health, people, login)
+MODULES = (
+    *(workspace, sources, lakes, connections, schedules, runs, replays, corrections, privacy),
+    *(contents, health, people, login),
+)
 
 
 class Problem(FrozenModel):

@@ -15,7 +15,8 @@ from eventlake.collect.source_runtime import SourceRuntime
 from eventlake.collect.suppression_watch import SuppressionWatch
 from eventlake.control.connections import list_connections
 from eventlake.control.database import Database
-from eventlake.control.lakes import RegisteredLake, list_lakes, read_secrets
+from eventlake.control.lake_access import open_access
+from eventlake.control.lakes import RegisteredLake, list_lakes
 from eventlake.control.sources import Source, list_sources
 from eventlake.control.vault import Vault
 from eventlake.errors import EventLakeError
@@ -43,16 +44,6 @@ class Collected(NamedTuple):
 
 
 Snapshot = Mapping[Place, Collected]
-
-
-@dataclass(frozen=True)
-class GivenSecrets:
-    """Secrets of a lake that were read from the database."""
-
-    values: Mapping[str, str]
-
-    def get(self, name: str) -> str | None:
-        return self.values.get(name)
 
 
 @dataclass
@@ -153,11 +144,8 @@ class ManagedCollector:
 
     def _open_lake(self, lake: RegisteredLake) -> OpenLake:
         with self._database.read() as session:
-            variables = read_secrets(session, lake.id, self._vault)
-        names = lake.model.secrets
-        secrets = {name: variables[names[name]] for name in names if names[name] in variables}
-        given = GivenSecrets(secrets) if secrets else None
-        store: Store = open_store(lake.model, make=True, secrets=given)
+            access = open_access(session, lake.id, self._vault)
+        store: Store = open_store(lake.model, make=True, secrets=access.secrets)
         suppression = SuppressionWatch(store)
         suppression.load_changes()
         assert self._settings.spool is not None

@@ -5,8 +5,8 @@ from alembic import op
 
 from eventlake.control.columns import Key, UtcTime
 
-revision = "0003_queries"
-down_revision = "0002"
+revision = "0009"
+down_revision = "0003"
 
 
 def upgrade() -> None:
