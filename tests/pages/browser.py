@@ -69,24 +69,18 @@ class Visit:
         """Nothing was asked of another server, no script failed, and CSP refused nothing."""
         foreign = [one for one in self.requests if not one.startswith((self.url, "data:"))]
         assert not foreign
-        wrong = [
-            one for one in self.problems if not any(part in one for part in self.expected)
-        ]
+        wrong = [one for one in self.problems if not any(part in one for part in self.expected)]
         assert not wrong, wrong
 
 
 def find_violations(page: Page) -> list[str]:
     """What axe finds: the rule and the elements."""
     found: Any = _axe.run(page).response["violations"]
-    return [
-        f"{one['id']}: {node['html'][:160]}" for one in found for node in one["nodes"]
-    ]
+    return [f"{one['id']}: {node['html'][:160]}" for one in found for node in one["nodes"]]
 
 
 @contextmanager
-def visiting(
-    browser: Browser, url: str, session: str = "", **options: Any
-) -> Iterator[Visit]:
+def visiting(browser: Browser, url: str, session: str = "", **options: Any) -> Iterator[Visit]:
     """A page in a context of its own; at the end, `Visit.check`."""
     chosen = {"viewport": {"width": WIDE, "height": 900}, "timezone_id": ZONE, **options}
     context: BrowserContext = browser.new_context(**chosen)

@@ -19,10 +19,12 @@ OPEN_ROUTES = {
     "POST /api/v1/setup",
     "GET /ready",
     "GET /metrics",
+    "GET /login/oidc",
+    "GET /login/oidc/callback",
 }
 ADMIN_ROUTES = re.compile(
     r"(?!GET )\S+ /api/v1/(sources(/{source}(/keys)?)?|lakes(/{lake})?|connections\S*"
-    r"|schedules/{source})$|\S+ /api/v1/(users|tokens|audit)|POST /api/v1/lakes/check$"
+    r"|schedules/{source}|apply)$|\S+ /api/v1/(users|tokens|audit)|POST /api/v1/lakes/check$"
 )
 OPERATOR_ROUTES = re.compile(r"POST .*/(enable|disable|check|cancel|runs)$")
 

@@ -1,6 +1,7 @@
 """What runs landed: counts per table and day, and the log of schema changes, from their reports."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -140,7 +141,8 @@ def store_results(session: Session, ended: Sequence[tuple[Run, Outcome]], now: d
     rows = [{**result.table.model_dump(mode="json"), "run_id": result.run.id} for result in results]
     insert_if_absent(session, run_tables, rows)
     changes = [
-        {"source_id": result.run.source_id, "run_id": result.run.id, "created_at": now, **change}
+        {"source_id": result.run.source_id, "run_id": result.run.id, **change}
+        | {"created_at": result.run.ended_at or now}
         for result in results
         for change in _list_changes(result.table)
     ]
@@ -152,8 +154,8 @@ def store_results(session: Session, ended: Sequence[tuple[Run, Outcome]], now: d
     if changes:
         session.execute(schema_log.insert(), changes)
     # A replay lands again what was counted when it came.
-    days = [_daily_row(result) for result in results if result.run.lane == "sync"]
-    add_to_rows(session, daily, COUNTS, days)
+    synced = (result for result in results if result.run.lane == "sync")
+    add_to_rows(session, daily, COUNTS, _sum_days(synced))
 
 
 class Result(NamedTuple):
@@ -163,10 +165,15 @@ class Result(NamedTuple):
     table: TableResult
 
 
-def _daily_row(result: Result) -> dict[str, Any]:
-    counts = {name: getattr(result.table, name) for name in COUNTS}
-    key = {"source_id": result.run.source_id, "day": run_day(result.run.lake_run)}
-    return {**key, "table": result.table.table, **counts}
+def _sum_days(results: Iterable[Result]) -> list[dict[str, Any]]:
+    """A row for each source, day and table, in the order in which transactions lock them."""
+    sums: dict[tuple[str, str, str], Counter[str]] = {}
+    for run, table in results:
+        key = (run.source_id, run_day(run.lake_run), table.table)
+        counts = {name: getattr(table, name) for name in COUNTS}
+        sums.setdefault(key, Counter()).update(counts)
+    names = ("source_id", "day", "table")
+    return [dict(zip(names, key, strict=True)) | dict(sums[key]) for key in sorted(sums)]
 
 
 def _list_pins(run: Run, outcome: Outcome) -> Iterator[dict[str, str]]:

@@ -18,9 +18,11 @@ from eventlake.server.routes import (
     connections,
     contents,
     corrections,
+    declaration,
     health,
     lakes,
     login,
+    oidc,
     people,
     privacy,
     probes,
@@ -33,9 +35,10 @@ from eventlake.server.routes import (
 
 PREFIX = "/api/v1"
 PROBES = ("/ready", "/metrics")
+OIDC = "/login/oidc"
 MODULES = (
-    *(workspace, sources, lakes, connections, schedules, runs, replays, corrections, privacy),
-    *(contents, health, people, login),
+    *(workspace, declaration, sources, lakes, connections, schedules, runs, replays, corrections),
+    *(privacy, contents, health, people, login),
 )
 
 
@@ -62,8 +65,17 @@ class ApiOrPage:
         self._api, self._pages = api, pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_api = scope["path"].startswith("/api/") or scope["path"] in PROBES
+        is_api = scope["path"].startswith(("/api/", OIDC)) or scope["path"] in PROBES
         await (self._api if is_api else self._pages)(scope, receive, send)
+
+
+def build_probes(context: ServerContext) -> ASGIApp:
+    """The application of a server without the API: only what load balancers and Prometheus ask."""
+    app = FastAPI(openapi_url=None, redirect_slashes=False)
+    app.state.context = context
+    add_handlers(app)
+    app.include_router(probes.router)
+    return Guard(app, context.address)
 
 
 def build_api(context: ServerContext) -> FastAPI:
@@ -86,6 +98,7 @@ def build_api(context: ServerContext) -> FastAPI:
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(probes.router)
+    app.include_router(oidc.router)
     app.openapi = lambda: _describe(app)  # type: ignore[method-assign]
     return app
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from hmac import compare_digest
 from ipaddress import ip_address
 from threading import Lock
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
@@ -20,6 +20,9 @@ from eventlake.errors import InvalidSettings
 from eventlake.server.collected import CollectedEvents
 from eventlake.server.problems import RequestProblem
 from eventlake.server.readers import Readers
+
+if TYPE_CHECKING:
+    from eventlake.server.oidc import OidcProvider
 
 LOGINS_PER_MINUTE = 5
 MAX_ADDRESSES = 10_000
@@ -128,6 +131,7 @@ class ServerContext:
     """What the collector has received, by the source's slug."""
     trusted: str = ""
     """The name of the caller of every request, who is admin: for calls within the process."""
+    oidc: "OidcProvider | None" = None
     logins: LoginLimit = field(init=False)
     readers: Readers = field(default_factory=Readers)
     """The processes that read lakes."""

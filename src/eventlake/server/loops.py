@@ -4,20 +4,21 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 
 from eventlake.control.scheduler_loop import SchedulerLoop
 from eventlake.control.supervisor import Supervisor
 from eventlake.errors import EventLakeError
 from eventlake.server.installation import Installation
+from eventlake.server.parts import Part
 
 RESTART_SECONDS = 1.0
 
 
 @contextmanager
-def running_loops(installation: Installation) -> Iterator[None]:
-    """Run the scheduler and the supervisor until the end of the block; runs go on after it."""
+def running_loops(installation: Installation, parts: Set[Part]) -> Iterator[None]:
+    """Run the loops of a server's parts until the end of the block; runs go on after it."""
     stop = threading.Event()
     holder = f"{socket.gethostname()}:{os.getpid()}"
     is_alone = installation.file is not None
@@ -25,10 +26,11 @@ def running_loops(installation: Installation) -> Iterator[None]:
     supervisor = Supervisor(
         installation.database, installation.url, installation.key_file, installation.clock
     )
-    loops = {"scheduler": scheduler.run, "supervisor": supervisor.run}
+    loops = {Part.WORKER: {"scheduler": scheduler.run, "supervisor": supervisor.run}}
     threads = [
         threading.Thread(target=_keep_running, args=(run, stop), name=name)
-        for name, run in loops.items()
+        for part in parts
+        for name, run in loops.get(part, {}).items()
     ]
     for thread in threads:
         thread.start()

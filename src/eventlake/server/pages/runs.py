@@ -8,7 +8,8 @@ from fastapi.responses import HTMLResponse
 from eventlake import errors
 from eventlake.control.connections import list_connections
 from eventlake.control.history import RunFilter, get_summary, list_history, list_run_tables
-from eventlake.control.runs import LANES, Run, RunState
+from eventlake.control.run_kinds import LANES
+from eventlake.control.runs import Run, RunState
 from eventlake.errors import NotFound
 from eventlake.server.pages.base import OperatorPage, Renderer, ViewerPage, go, once
 from eventlake.server.pages.charts import draw_stages

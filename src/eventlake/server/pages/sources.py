@@ -21,7 +21,8 @@ from eventlake.control.history import (
 )
 from eventlake.control.lakes import list_lakes
 from eventlake.control.overview import SourceOverview, list_open_incidents, list_overview
-from eventlake.control.runs import LANES, Run, RunState, get_run
+from eventlake.control.run_kinds import LANES
+from eventlake.control.runs import Run, RunState, get_run
 from eventlake.control.schedules import SourceSchedule, get_schedule
 from eventlake.control.sources import Source, get_source
 from eventlake.errors import EventLakeError, InvalidSettings
