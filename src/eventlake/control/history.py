@@ -89,18 +89,6 @@ def get_summary(session: Session, run_id: int) -> RunSummary | None:
     return _to_summary(row) if row else None
 
 
-def list_run_tables(session: Session, run_id: int) -> list[TableResult]:
-    """What a run did to each table: first those with an error, then the largest."""
-    query = (
-        sa.select(run_tables)
-        .where(run_tables.c.run_id == run_id, run_tables.c.table != WHOLE_RUN)
-        .order_by(
-            (run_tables.c.error_code == "").asc(), run_tables.c.rows.desc(), run_tables.c.table
-        )
-    )
-    return [_to_table(row._mapping) for row in session.execute(query)]
-
-
 def list_days(session: Session, source: str, since: str) -> list[DailyCounts]:
     """The counts of a source on each day from `since`, oldest first."""
     is_it = sa.and_(daily.c.table == WHOLE_RUN, daily.c.day >= since)
@@ -163,10 +151,6 @@ def _to_summary(row: sa.Row[Any]) -> RunSummary:
         counts = TableResult(table=WHOLE_RUN, **values)
     fields = {name: getattr(row, name) for name in runs.c.keys()}  # noqa: SIM118 - not a mapping
     return RunSummary(source=row.slug, run=Run.model_validate(fields), counts=counts)
-
-
-def _to_table(row: Any) -> TableResult:
-    return TableResult(**{name: row[name] for name in TableResult.model_fields})
 
 
 def _read_days(

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from eventlake import errors
 from eventlake.clock import SYSTEM_CLOCK, Clock
-from eventlake.control.connections import get_connection
 from eventlake.control.database import Session
-from eventlake.control.lakes import RegisteredLake, get_lake, read_secrets
+from eventlake.control.lake_access import open_access, open_source_access
+from eventlake.control.lakes import RegisteredLake
 from eventlake.control.vault import Vault
 from eventlake.errors import EventLakeError, LimitExceeded, Unavailable
 from eventlake.model.contents import QueryRequest
@@ -34,21 +34,18 @@ class Place(NamedTuple):
     lake: RegisteredLake
     secrets: Mapping[str, str]
     folder: str = ""
-    database: str = ""
 
 
 def find_place(session: Session, source: str, vault: Vault) -> Place:
     """The lake of a source; raises NotFound for one that is not connected."""
-    connection = get_connection(session, source)
-    lake = get_lake(session, connection.lake)
-    secrets = read_secrets(session, lake.id, vault)
-    return Place(lake, secrets, connection.resolved.folder, connection.resolved.database)
+    found = open_source_access(session, source, vault)
+    return Place(found.access.lake, found.access.variables, found.settings.folder)
 
 
 def find_lake(session: Session, lake: str, vault: Vault) -> Place:
-    """A lake by its name."""
-    found = get_lake(session, lake)
-    return Place(found, read_secrets(session, found.id, vault))
+    """A lake by its name; the only one if the name is empty."""
+    found = open_access(session, lake, vault)
+    return Place(found.lake, found.variables)
 
 
 @dataclass

@@ -5,11 +5,15 @@ from fastapi import FastAPI, Response
 from eventlake.server.context import ServerContext
 from eventlake.server.pages import (
     admin,
+    code,
     documents,
     home,
     lakes,
     login,
+    privacy,
+    quarantine,
     query,
+    replay,
     runs,
     schema,
     source_settings,
@@ -17,7 +21,10 @@ from eventlake.server.pages import (
 )
 from eventlake.server.pages.base import FILES, OpenPage, add_handlers
 
-MODULES = (home, login, sources, source_settings, schema, runs, query, lakes, admin, documents)
+MODULES = (
+    *(home, login, sources, source_settings, schema, quarantine, replay),
+    *(runs, query, lakes, privacy, admin, code, documents),
+)
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _FOR_EVER = "public, max-age=31536000, immutable"
 

@@ -1,5 +1,6 @@
 """What all pages share: rendering, forms, redirects, and pages for errors."""
 
+import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -45,6 +46,7 @@ MESSAGES = {
     "source-off": "The collector refuses this source's events now.",
     "source-on": "The collector accepts this source's events.",
     "started": "The run is queued.",
+    "suppressed": "Suppressed. Collectors refuse their events within a second.",
 }
 """What a page says after a form was sent, by the word in its address."""
 
@@ -57,8 +59,8 @@ def _make_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    shown = (formats.number, formats.size, formats.share, formats.duration, formats.pretty)
-    environment.filters.update({one.__name__: one for one in shown})
+    for name in ("number", "size", "share", "duration", "pretty", "micros"):
+        environment.filters[name] = getattr(formats, name)
     environment.filters["path"] = lambda text: quote(str(text), safe="")
     environment.globals.update(
         look=formats.state_look, stamp=STAMP, product=version("eventlake"), Role=Role
@@ -171,6 +173,11 @@ def go(path: str, done: str = "") -> RedirectResponse:
 def once(request: Request) -> Once:
     """For functions of the API that take an idempotency key: forms have none."""
     return Once(request, b"", None)
+
+
+def read_id(reply: Response) -> int:
+    """The id of what a function of the API has made."""
+    return int(json.loads(bytes(reply.body))["id"])
 
 
 def drop_empty(form: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:

@@ -117,3 +117,8 @@ def pretty(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "–"
     return str(value)
+
+
+def micros(value: int) -> str:
+    """A moment in microseconds since 1970."""
+    return f"{datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value):%Y-%m-%d %H:%M} UTC"

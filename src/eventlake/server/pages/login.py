@@ -8,7 +8,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from eventlake.errors import EventLakeError
 from eventlake.model.settings import validate_settings
-from eventlake.server.pages.base import THEME_COOKIE, Form, OpenPage, ViewerPage, go
+from eventlake.server.pages.base import THEME_COOKIE, Form, OpenPage, Renderer, ViewerPage, go
 from eventlake.server.routes import login
 
 router = APIRouter()
@@ -21,7 +21,7 @@ def show_login(
     next: Annotated[str, Query(max_length=2000)] = "/",  # noqa: A002
 ) -> HTMLResponse:
     """Show the form to log in."""
-    return page.render("login.html", next=_own_path(next), email="", oidc="")
+    return page.render("login.html", next=_own_path(next), email="", oidc=_oidc_path(page))
 
 
 @router.post("/login")
@@ -34,7 +34,7 @@ def send_login(page: OpenPage, form: Form) -> Response:
         body = validate_settings(login.Credentials, wanted)
         login.start(body, page.address, page.context, page.request, reply)
     except EventLakeError as problem:
-        values = {"next": target, "email": form.get("email", ""), "oidc": ""}
+        values = {"next": target, "email": form.get("email", ""), "oidc": _oidc_path(page)}
         return page.render("login.html", problem, **values)
     return reply
 
@@ -74,6 +74,11 @@ def switch_theme(page: OpenPage) -> RedirectResponse:
     theme = "light" if page.theme == "dark" else "dark"
     reply.set_cookie(THEME_COOKIE, theme, max_age=YEAR, samesite="lax")
     return reply
+
+
+def _oidc_path(page: Renderer) -> str:
+    """Where the login with an OpenID provider begins; empty without one."""
+    return "/login/oidc" if page.context.oidc else ""
 
 
 def _own_path(target: str) -> str:

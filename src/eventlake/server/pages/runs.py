@@ -1,5 +1,6 @@
 """The pages of runs: the list of all, and one with its stages, books and errors."""
 
+from datetime import datetime, timedelta
 from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Query, Response
@@ -7,11 +8,15 @@ from fastapi.responses import HTMLResponse
 
 from eventlake import errors
 from eventlake.control.connections import list_connections
-from eventlake.control.history import RunFilter, get_summary, list_history, list_run_tables
+from eventlake.control.history import RunFilter, get_summary, list_history
+from eventlake.control.results import TableResult, list_results
 from eventlake.control.run_kinds import LANES
 from eventlake.control.runs import Run, RunState
+from eventlake.control.supervisor import LOG
 from eventlake.errors import NotFound
-from eventlake.server.pages.base import OperatorPage, Renderer, ViewerPage, go, once
+from eventlake.model.settings import validate_settings
+from eventlake.runners.local import log_folder
+from eventlake.server.pages.base import OperatorPage, Renderer, ViewerPage, go, once, read_id
 from eventlake.server.pages.charts import draw_stages
 from eventlake.server.pages.sources import After, Word
 from eventlake.server.requests import Number
@@ -84,9 +89,9 @@ def show_run(
         summary = get_summary(session, run)
         if summary is None:
             raise NotFound(f"run is {run}: the workspace has no such run")
-        found = list_run_tables(session, run)
+        found = sorted((one for one in list_results(session, run) if one.table), key=_importance)
         lakes = {one.source: one.lake for one in list_connections(session)}
-    one = summary.run
+    one = routes.show_to(page.caller, summary.run)
     return page.render(
         "run.html",
         summary=summary,
@@ -94,13 +99,13 @@ def show_run(
         tables=found[:tables],
         more_tables=len(found) if len(found) > tables else None,
         stages=draw_stages(str(one.progress.get("stage", ""))),
+        timings=_list_timings(one),
         rate=_find_rate(one, summary.counts.rows if summary.counts else 0, page),
         cause=_CAUSES.get(one.error_code, _OTHER),
         lake=lakes.get(summary.source, ""),
-        can_retry=one.kind == "sync",
-        options=[],
-        log_link="",
-        log="",
+        options=[(name, value) for name, value in one.parameters.items() if value],
+        can_confirm=one.kind in ("redrive", "retype", "compact"),
+        log=log_folder() / LOG,
     )
 
 
@@ -113,16 +118,44 @@ def send_cancel(page: OperatorPage, run: Number) -> Response:
 
 @router.post("/runs/{run}/retry")
 def send_retry(page: OperatorPage, run: Number) -> Response:
-    """Start a run like one that has ended."""
+    """Run again what failed, was cancelled or is partial."""
+    reply = routes.repeat_run(run, page.caller, page.context, once(page.request))
+    return go(f"/runs/{read_id(reply)}", "started")
+
+
+@router.post("/runs/{run}/confirm")
+def send_confirmation(page: OperatorPage, run: Number) -> Response:
+    """Do what a dry run has planned."""
     with page.context.database.read() as session:
         summary = get_summary(session, run)
     if summary is None:
         raise NotFound(f"run is {run}: the workspace has no such run")
-    body = routes.NewRun(source=summary.source)
-    routes.start_run(body, page.caller, page.context, once(page.request))
-    with page.context.database.read() as session:
-        newest = list_history(session, summary.source, limit=1)[0].run
-    return go(f"/runs/{newest.id}", "started")
+    plan = summary.run
+    values = {"source": summary.source, "kind": plan.kind, "parameters": plan.parameters}
+    body = validate_settings(routes.NewRun, values)
+    reply = routes.start_run(body, page.caller, page.context, once(page.request))
+    return go(f"/runs/{read_id(reply)}", "started")
+
+
+def _importance(one: TableResult) -> tuple[bool, int, str]:
+    """Tables with an error first, then the largest."""
+    return (not one.error_code, -one.rows, one.table)
+
+
+class Timing(NamedTuple):
+    """A stage of a run, and how long it took."""
+
+    stage: str
+    at: datetime
+    took: timedelta | None
+
+
+def _list_timings(run: Run) -> list[Timing]:
+    ends = [*(one.at for one in run.stages[1:]), run.ended_at]
+    return [
+        Timing(one.stage, one.at, end - one.at if end else None)
+        for one, end in zip(run.stages, ends, strict=False)
+    ]
 
 
 def _find_rate(run: Run, landed: int, page: Renderer) -> float | None:

@@ -2,16 +2,25 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 from fastapi.responses import HTMLResponse
 
 from eventlake.errors import EventLakeError
 from eventlake.model.contents import TablePage
+from eventlake.model.settings import validate_settings
 from eventlake.model.types import Type
-from eventlake.server.pages.base import Renderer, ViewerPage
+from eventlake.server.pages.base import (
+    Form,
+    OperatorPage,
+    Renderer,
+    ViewerPage,
+    go,
+    once,
+    read_id,
+)
 from eventlake.server.pages.sources import read_source, render_source
 from eventlake.server.requests import Name
-from eventlake.server.routes import contents
+from eventlake.server.routes import contents, corrections
 
 router = APIRouter()
 PAGE_TABLES = 100
@@ -51,6 +60,21 @@ def show_schema(
         changes=changes.items,
         problem=problem,
     )
+
+
+@router.post("/sources/{source}/retype")
+def send_retype(page: OperatorPage, source: Name, form: Form) -> Response:
+    """Plan another type of a column, and show the plan."""
+    values = {
+        "source": source,
+        "table": form.get("table", ""),
+        "types": {form.get("column", ""): form.get("type", "")},
+        "replay": bool(form.get("replay")),
+        "dry_run": True,
+    }
+    body = validate_settings(corrections.NewPin, values)
+    reply = corrections.retype_columns(body, page.caller, page.context, once(page.request))
+    return go(f"/runs/{read_id(reply)}", "started")
 
 
 def _show_table(page: Renderer, source: str, table: str) -> HTMLResponse:

@@ -36,6 +36,7 @@ from eventlake.server.pages.base import (
     ViewerPage,
     go,
     once,
+    read_id,
 )
 from eventlake.server.pages.charts import draw_bars
 from eventlake.server.pages.home import Badge, describe_source, make_curl
@@ -244,10 +245,8 @@ def send_sync(page: OperatorPage, source: Name) -> Response:
         view = read_source(session, page, source)
     if view.active is None:
         body = run_routes.NewRun(source=source)
-        run_routes.start_run(body, page.caller, page.context, once(page.request))
-        with page.context.database.read() as session:
-            newest = list_history(session, source, limit=1)[0].run
-        return go(f"/runs/{newest.id}", "started")
+        reply = run_routes.start_run(body, page.caller, page.context, once(page.request))
+        return go(f"/runs/{read_id(reply)}", "started")
     return go(f"/runs/{view.active.id}")
 
 
