@@ -24,9 +24,10 @@ OPEN_ROUTES = {
 }
 ADMIN_ROUTES = re.compile(
     r"(?!GET )\S+ /api/v1/(sources(/{source}(/keys)?)?|lakes(/{lake})?|connections\S*"
-    r"|schedules/{source})$|\S+ /api/v1/(users|tokens|audit)"
+    r"|schedules/{source}|channels(/{channel}(/rotate)?)?|rules(/{rule})?|settings"
+    r"|sources/{source}/freshness)$|\S+ /api/v1/(users|tokens|audit)"
 )
-OPERATOR_ROUTES = re.compile(r"POST .*/(enable|disable|check|cancel|runs)$")
+OPERATOR_ROUTES = re.compile(r"POST .*/(enable|disable|check|cancel|runs|test|redeliver)$")
 
 
 @pytest.fixture

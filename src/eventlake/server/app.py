@@ -18,17 +18,31 @@ from eventlake.server.routes import (
     health,
     lakes,
     login,
+    notices,
     people,
     probes,
     runs,
     schedules,
+    settings,
     setup_page,
     sources,
     workspace,
 )
 
 PREFIX = "/api/v1"
-MODULES = (workspace, sources, lakes, connections, schedules, runs, health, people, login)
+MODULES = (
+    workspace,
+    sources,
+    lakes,
+    connections,
+    schedules,
+    runs,
+    health,
+    notices,
+    settings,
+    people,
+    login,
+)
 
 
 class Problem(FrozenModel):
@@ -44,7 +58,7 @@ class Problem(FrozenModel):
 
 def build_app(context: ServerContext) -> ASGIApp:
     """The application with all routes, guarded against requests of other sites."""
-    return Guard(build_api(context), context.address)
+    return Guard(build_api(context), context)
 
 
 def build_api(context: ServerContext) -> FastAPI:

@@ -15,8 +15,10 @@ from fastapi import Depends, Request
 
 from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.control.database import Database
+from eventlake.control.notify.outbox import Outbox
 from eventlake.control.vault import Vault
 from eventlake.errors import InvalidSettings
+from eventlake.server.metrics import ServerMetrics
 from eventlake.server.problems import RequestProblem
 
 LOGINS_PER_MINUTE = 5
@@ -124,10 +126,16 @@ class ServerContext:
     """The metrics of the collector, in the format of Prometheus."""
     trusted: str = ""
     """The name of the caller of every request, who is admin: for calls within the process."""
+    metrics: ServerMetrics = None  # type: ignore[assignment] # set below
+    """Those of the server."""
     logins: LoginLimit = field(init=False)
+    outbox: Outbox = field(init=False)
+    """Sends tests of channels."""
 
     def __post_init__(self) -> None:
         self.logins = LoginLimit(self.clock)
+        self.metrics = self.metrics or ServerMetrics(self.database, self.clock)
+        self.outbox = Outbox(self.database, self.vault, self.clock, self.metrics.count_try)
 
 
 def get_context(request: Request) -> ServerContext:

@@ -16,6 +16,7 @@ from eventlake.collect.proxies import LOOPBACK, PROXIES_VARIABLE, TrustedProxies
 from eventlake.collect.server import get_listener_url, open_listener, run_event_loop, serve_app
 from eventlake.collect.settings import CollectorSettings
 from eventlake.control.lakes import add_lake, list_lakes
+from eventlake.control.preferences import set_server_url
 from eventlake.control.users import has_people, has_users
 from eventlake.errors import InvalidSettings
 from eventlake.lakes.kinds import settings_model
@@ -25,6 +26,7 @@ from eventlake.server.collector import ManagedCollector
 from eventlake.server.context import Address, ServerContext, SetupCode
 from eventlake.server.installation import DEFAULT_DATABASE, Installation, open_installation
 from eventlake.server.loops import running_loops
+from eventlake.server.metrics import ServerMetrics
 from eventlake.stores import Disk
 
 FIRST_LAKE = "main"
@@ -63,8 +65,17 @@ def run_server(settings: UpSettings, on_ready: Callable[[Started], None]) -> Non
         _add_first_lake(installation, settings.lake)
         setup = _prepare_setup(installation, settings.address)
         listener = open_listener(settings.address.host, settings.port)
-        with running_loops(installation):
-            run_event_loop(_serve(settings, installation, listener, setup, on_ready))
+        metrics = ServerMetrics(installation.database, installation.clock)
+        with running_loops(installation, metrics):
+            context = ServerContext(
+                installation.database,
+                installation.vault,
+                settings.address,
+                installation.clock,
+                setup,
+                metrics=metrics,
+            )
+            run_event_loop(_serve(settings, installation, listener, context, on_ready))
 
 
 def _add_first_lake(installation: Installation, folder: Path) -> None:
@@ -90,27 +101,22 @@ async def _serve(
     settings: UpSettings,
     installation: Installation,
     listener: socket.socket,
-    setup: SetupCode | None,
+    context: ServerContext,
     on_ready: Callable[[Started], None],
 ) -> None:
     anyio.to_thread.current_default_thread_limiter().total_tokens = API_THREADS
     proxies = TrustedProxies(os.environ.get(PROXIES_VARIABLE, LOOPBACK))
     app = App(SourceKeys(()), installation.clock, settings.limits, proxies)
-    context = ServerContext(
-        installation.database,
-        installation.vault,
-        settings.address,
-        installation.clock,
-        setup,
-        app.render_metrics,
-    )
+    context.render_metrics = app.render_metrics
     app.mount = Mount(build_app(context), proxies)
     unused = Disk(str(settings.spool))  # each source has the store of its lake
     collecting = CollectorSettings(unused, spool=settings.spool, limits=settings.limits)
     collector = ManagedCollector(collecting, installation.database, installation.vault, app)
     await collector.refresh()
     url = settings.address.public_url.rstrip("/") or get_listener_url(listener)
-    link = f"{url}/setup?code={setup.code}" if setup else None
+    with installation.database.write() as session:
+        set_server_url(session, url)
+    link = f"{url}/setup?code={context.setup.code}" if context.setup else None
     watches = (collector.watch(), collector.watch_suppression_lists())
     await serve_app(app, listener, lambda: on_ready(Started(url=url, setup_link=link)), watches)
     await collector.close()
