@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -56,6 +56,8 @@ class TableResult(FrozenModel):
     files: int = 0
     error_code: str = ""
     error: str = ""
+    newest: datetime | None = None
+    """When the newest of its rows was received."""
 
 
 class Outcome(FrozenModel):
@@ -128,8 +130,13 @@ def _read_table(line: Line) -> TableResult:
         new_columns=tuple(NewColumn(**column) for column in columns),
         error_code=line.get("error_code") or "",
         error=line.get("error") or "",
+        newest=_read_time(line.get("newest_received_at")),
         **{name: line.get(field) or 0 for name, field in _FIELDS.items()},
     )
+
+
+def _read_time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC) if text else None
 
 
 def store_results(session: Session, ended: Sequence[tuple[Run, Outcome]], now: datetime) -> None:
@@ -138,7 +145,10 @@ def store_results(session: Session, ended: Sequence[tuple[Run, Outcome]], now: d
     results = [Result(run, table) for run, outcome in ended for table in outcome.tables]
     if not results:
         return
-    rows = [{**result.table.model_dump(mode="json"), "run_id": result.run.id} for result in results]
+    rows = [
+        {**one.table.model_dump(mode="json", exclude={"newest"}), "run_id": one.run.id}
+        for one in results
+    ]
     insert_if_absent(session, run_tables, rows)
     changes = [
         {"source_id": result.run.source_id, "run_id": result.run.id, **change}

@@ -22,6 +22,7 @@ from eventlake.server.routes import (
     health,
     lakes,
     login,
+    notices,
     oidc,
     people,
     privacy,
@@ -29,6 +30,7 @@ from eventlake.server.routes import (
     replays,
     runs,
     schedules,
+    settings,
     sources,
     workspace,
 )
@@ -38,7 +40,7 @@ PROBES = ("/ready", "/metrics")
 OIDC = "/login/oidc"
 MODULES = (
     *(workspace, declaration, sources, lakes, connections, schedules, runs, replays, corrections),
-    *(privacy, contents, health, people, login),
+    *(privacy, contents, health, notices, settings, people, login),
 )
 
 
@@ -55,7 +57,7 @@ class Problem(FrozenModel):
 
 def build_app(context: ServerContext) -> ASGIApp:
     """The API and the pages, guarded against requests of other sites."""
-    return Guard(ApiOrPage(build_api(context), build_pages(context)), context.address)
+    return Guard(ApiOrPage(build_api(context), build_pages(context)), context)
 
 
 class ApiOrPage:
@@ -75,7 +77,7 @@ def build_probes(context: ServerContext) -> ASGIApp:
     app.state.context = context
     add_handlers(app)
     app.include_router(probes.router)
-    return Guard(app, context.address)
+    return Guard(app, context)
 
 
 def build_api(context: ServerContext) -> FastAPI:

@@ -15,9 +15,11 @@ from fastapi import Depends, Request
 
 from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.control.database import Database
+from eventlake.control.notify.outbox import Outbox
 from eventlake.control.vault import Vault
 from eventlake.errors import InvalidSettings
 from eventlake.server.collected import CollectedEvents
+from eventlake.server.metrics import ServerMetrics
 from eventlake.server.problems import RequestProblem
 from eventlake.server.readers import Readers
 
@@ -132,12 +134,18 @@ class ServerContext:
     trusted: str = ""
     """The name of the caller of every request, who is admin: for calls within the process."""
     oidc: "OidcProvider | None" = None
+    metrics: ServerMetrics = None  # type: ignore[assignment] # set below
+    """Those of the server."""
     logins: LoginLimit = field(init=False)
+    outbox: Outbox = field(init=False)
+    """Sends tests of channels."""
     readers: Readers = field(default_factory=Readers)
     """The processes that read lakes."""
 
     def __post_init__(self) -> None:
         self.logins = LoginLimit(self.clock)
+        self.metrics = self.metrics or ServerMetrics(self.database, self.clock)
+        self.outbox = Outbox(self.database, self.vault, self.clock, self.metrics.count_try)
 
 
 def get_context(request: Request) -> ServerContext:

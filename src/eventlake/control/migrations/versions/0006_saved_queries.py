@@ -5,8 +5,8 @@ from alembic import op
 
 from eventlake.control.columns import Key, UtcTime
 
-revision = "0009"
-down_revision = "0003"
+revision = "0006"
+down_revision = "0005"
 
 
 def upgrade() -> None:
