@@ -15,7 +15,7 @@ PARALLEL = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup demo test unit lint abuse kills recover bench bench-collect docs
+.PHONY: help setup demo test unit lint abuse kills recover bench bench-collect bench-api docs
 
 help:  ## these words, one line each
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ bench: setup $(BENCH_STAMP)  ## the benchmark beside its peers, one table of rat
 
 bench-collect: setup  ## the collector under load, beside its targets
 	$(BIN)/python -m bench.collect
+
+bench-api: setup  ## the API with 200,000 runs in the database, beside its targets
+	EVENTLAKE_API_RUNS=200000 $(BIN)/python -m pytest tests/server/test_latency.py -s
 
 docs: setup  ## regenerate docs/cli.md, docs/settings.md and docs/api.md
 	$(BIN)/python -m eventlake.cli.reference cli > docs/cli.md

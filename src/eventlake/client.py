@@ -120,9 +120,15 @@ class Client:
         path = "/runs" + ("?queue=true" if queue else "")
         return self._start(path, {"source": source}, key)
 
-    def start_replay(self, source: str, *, key: str = "", **options: Any) -> Run:
-        """Start a replay of a source; `options` are those of `POST /replays` in docs/api.md."""
-        return self._start("/replays", {"source": source, **options}, key)
+    def start_replay(self, source: str, *, key: str = "", **options: Any) -> dict[str, Any]:
+        """Start a replay of a source and return it; a repeated call with `key` finds it again.
+
+        The options are those of `POST /replays` in docs/api.md, such as `since` and `until`.
+        """
+        headers = {"idempotency-key": key or token_hex(16)}
+        reply = self._send_again("POST", "/replays", {"source": source, **options}, headers)
+        found: dict[str, Any] = parse_reply(reply)
+        return found
 
     def get_run(self, run: int, *, wait: int = 0) -> Run:
         """A run; with `wait`, when it has ended, or after so many seconds, at most 60."""

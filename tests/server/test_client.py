@@ -156,6 +156,12 @@ def test_a_start_without_a_reply_is_sent_again_with_its_key() -> None:
     assert len(first) == 32
 
 
+def test_a_replay_is_started_once_per_key() -> None:
+    client, sent = make(away, reply(state="planned"))
+    assert client.start_replay("web", key="k", since="2026-10-01")["state"] == "planned"
+    assert [headers["idempotency-key"] for headers in sent.sent] == ["k", "k"]
+
+
 def test_a_reply_of_another_server_is_not_taken_for_one_of_ours() -> None:
     client, _ = make(lambda: Reply(502, {}, b"<html>Bad gateway"))
     with pytest.raises(Unavailable, match="502 without JSON"):

@@ -106,7 +106,7 @@ def _summarize(plan: Mapping[str, Any]) -> str:
         return f"{len(plan['refused'])} refused: nothing is changed"
     if not plan["changes"]:
         return "no changes"
-    count = f"{len(plan['changes'])} changes"
+    count = f"{len(plan['changes'])} change{'s' if len(plan['changes']) > 1 else ''}"
     return f"{count} made" if plan["is_applied"] else f"{count} to make"
 
 
