@@ -14,7 +14,8 @@ from eventlake.control.connections import connect, get_connection
 from eventlake.control.database import Database, Session
 from eventlake.control.lakes import RegisteredLake, add_lake, list_lakes, validate_lake
 from eventlake.control.results import Outcome, read_outcome, store_results
-from eventlake.control.runs import LANES, Run, RunState, make_row, to_run
+from eventlake.control.run_kinds import LANES
+from eventlake.control.runs import Run, RunState, make_row, to_run
 from eventlake.control.sources import add_source, list_sources
 from eventlake.control.tables import runs, sources, workspace
 from eventlake.control.vault import Vault

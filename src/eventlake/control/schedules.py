@@ -99,6 +99,7 @@ def _store(
         rule=schedule.model_dump(mode="json"),
         enabled_at=enabled_at,
         considered_to=now,
+        changed_at=now,
         next_slot=next_slot,
     )
     return get_schedule(session, source)

@@ -81,6 +81,10 @@ class Ledger:
             raise self._lost_commits_error(set(numbers), sequence, last)
         return list(zip(numbers, self._read_commits(numbers), strict=True))
 
+    def has_commits_after(self, sequence: int) -> bool:
+        """Whether there are commits after a sequence, without reading them."""
+        return bool(self._sequences_after(sequence))
+
     def read_commit_heads(self) -> dict[str, tuple[CommitKind, int]]:
         """The kind and the sequence of the commit of each run, without the rest of the commits."""
         numbers = self._sequences_after(0)

@@ -3,7 +3,6 @@
 import os
 import socket
 from collections.abc import Callable, Coroutine, Set
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,15 +18,17 @@ from eventlake.collect.proxies import LOOPBACK, PROXIES_VARIABLE, TrustedProxies
 from eventlake.collect.server import get_listener_url, open_listener, run_event_loop, serve_app
 from eventlake.collect.settings import CollectorSettings
 from eventlake.control.lakes import add_lake, list_lakes
+from eventlake.control.preferences import set_server_url
 from eventlake.control.users import has_people, has_users
 from eventlake.errors import InvalidSettings
 from eventlake.lakes.kinds import settings_model
 from eventlake.model.values import FrozenModel
 from eventlake.server.app import build_app, build_probes
-from eventlake.server.collector import ManagedCollector
+from eventlake.server.collector import ManagedCollector, read_collected
 from eventlake.server.context import Address, ServerContext, SetupCode
 from eventlake.server.installation import DEFAULT_DATABASE, Installation, open_installation
 from eventlake.server.loops import running_loops
+from eventlake.server.metrics import ServerMetrics
 from eventlake.server.parts import ALL_PARTS, Part
 from eventlake.stores import Disk
 
@@ -79,9 +80,18 @@ def run_server(settings: UpSettings, on_ready: Callable[[Started], None]) -> Non
         has_api = Part.API in settings.parts
         setup = _prepare_setup(installation, settings.address) if has_api else None
         listener = open_listener(settings.address.host, settings.port)
-        has_loops = Part.WORKER in settings.parts
-        with running_loops(installation) if has_loops else nullcontext():
-            run_event_loop(_serve(settings, installation, listener, setup, on_ready))
+        metrics = ServerMetrics(installation.database, installation.clock)
+        with running_loops(installation, settings.parts, metrics):
+            context = ServerContext(
+                installation.database,
+                installation.vault,
+                settings.address,
+                installation.clock,
+                setup,
+                metrics=metrics,
+                oidc=_open_oidc(installation.clock),
+            )
+            run_event_loop(_serve(settings, installation, listener, context, on_ready))
 
 
 def _add_first_lake(installation: Installation, folder: Path) -> None:
@@ -122,26 +132,21 @@ async def _serve(
     settings: UpSettings,
     installation: Installation,
     listener: socket.socket,
-    setup: SetupCode | None,
+    context: ServerContext,
     on_ready: Callable[[Started], None],
 ) -> None:
     anyio.to_thread.current_default_thread_limiter().total_tokens = API_THREADS
     proxies = TrustedProxies(os.environ.get(PROXIES_VARIABLE, LOOPBACK))
     app = App(SourceKeys(()), installation.clock, settings.limits, proxies)
     app.collects = Part.COLLECTOR in settings.parts
-    context = ServerContext(
-        installation.database,
-        installation.vault,
-        settings.address,
-        installation.clock,
-        setup,
-        app.render_metrics,
-        oidc=_open_oidc(installation.clock),
-    )
+    context.render_metrics = app.render_metrics
+    context.read_collected = lambda: read_collected(app)
     build = build_app if Part.API in settings.parts else build_probes
     app.mount = Mount(build(context), proxies)
     url = settings.address.public_url.rstrip("/") or get_listener_url(listener)
-    link = f"{url}/setup?code={setup.code}" if setup else None
+    with installation.database.write() as session:
+        set_server_url(session, url)
+    link = f"{url}/setup?code={context.setup.code}" if context.setup else None
     unused = Disk(str(settings.spool))  # each source has the store of its lake
     collecting = CollectorSettings(unused, spool=settings.spool, limits=settings.limits)
     collector = ManagedCollector(collecting, installation.database, installation.vault, app)
@@ -151,3 +156,4 @@ async def _serve(
         watches = [collector.watch(), collector.watch_suppression_lists()]
     await serve_app(app, listener, lambda: on_ready(Started(url=url, setup_link=link)), watches)
     await collector.close()
+    context.readers.close()
