@@ -81,3 +81,6 @@ docs: setup  ## regenerate docs/cli.md, docs/settings.md and docs/api.md
 	$(BIN)/python -m eventlake.cli.reference cli > docs/cli.md
 	$(BIN)/python -m eventlake.cli.reference settings > docs/settings.md
 	$(BIN)/python -m eventlake.server.reference > docs/api.md
+
+screenshots: setup  ## make the pictures of the pages in docs/images; needs Chromium
+	$(BIN)/python -m tests.pages.screenshots
