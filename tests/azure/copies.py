@@ -25,13 +25,16 @@ def copied(lake: AzureSettings, folder: Path) -> Path:
 
 
 def copy_objects(lake: AzureSettings, folder: Path, prefix: str = "") -> Azure:
-    """The objects of the container whose names begin with `prefix`; the account that has them."""
+    """The objects of the container whose names begin with `prefix`; the account that has them.
+
+    Empty ones are left out: Hive's servers make them for the folders of tables.
+    """
     here = Azure(os.environ["AZURE_STORAGE_ENDPOINT"], lake.storage_container)
     client = here.client()
     below = f"{here.container}/{prefix.rpartition('/')[0]}".rstrip("/")
     for found in client.get_file_info(FileSelector(below, recursive=True, allow_not_found=True)):
         key = found.path.removeprefix(f"{here.container}/")
-        if found.is_file and key.startswith(prefix):
+        if found.is_file and found.size and key.startswith(prefix):
             path = folder / key
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(client.open_input_file(found.path).read())

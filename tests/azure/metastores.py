@@ -159,8 +159,9 @@ def started_mariadb() -> Iterator[MariaDb]:
         subprocess.run(["mariadb-install-db", *common, *install], check=True, capture_output=True)
         small = ("--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0")
         off = ("--skip-log-bin", "--performance-schema=OFF")
+        names = "--lower-case-table-names=1"  # as Azure has it
         place = (f"--socket={folder}/sock", f"--port={port}", "--bind-address=127.0.0.1")
-        with running(["mariadbd", *common, *place, *small, *off], folder / "log"):
+        with running(["mariadbd", *common, *place, *small, *off, names], folder / "log"):
             server = MariaDb(folder, port)
             wait_until_answers((folder / "sock").stat, folder / "log")
             server.run(f"create user {USER}@'127.0.0.1' identified by '{PASSWORD}'")
