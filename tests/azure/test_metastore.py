@@ -33,7 +33,15 @@ from eventlake.model.types import Type
 from eventlake.ports import NoProgress
 from tests.aws.moto import free_port
 from tests.azure.azurite import Azure
-from tests.azure.metastores import PASSWORD, USER, Given, MariaDb, Metastore, java_path
+from tests.azure.metastores import (
+    PASSWORD,
+    USER,
+    Given,
+    MariaDb,
+    Metastore,
+    java_path,
+    started_mariadb,
+)
 from tests.catalogs import register
 from tests.lakes import load, small_sample, sync
 
@@ -234,6 +242,13 @@ def test_a_database_of_something_else(mariadb: MariaDb) -> None:
     assert "is not that of a Hive metastore" in str(refused(start(mariadb.database(name))))
 
 
+def test_a_server_that_stores_names_in_lower_case() -> None:
+    with started_mariadb("--lower-case-table-names=1") as server:
+        problem = refused(start(server.database(server.make_database())))
+    assert isinstance(problem, InvalidSettings)
+    assert "has lower_case_table_names = 1, with which Hive does not find" in str(problem)
+
+
 def test_a_schema_that_is_too_old(mariadb: MariaDb) -> None:
     name = mariadb.make_database()
     (archive,) = find_files("", [HIVE], java_path())
@@ -258,7 +273,7 @@ def test_a_killed_creation_of_the_schema_is_started_over(mariadb: MariaDb) -> No
     some = list(read_statements(archive))[:60]
     mariadb.run(f"create table {CREATING} (id int)", *some, database=name)
     assert mariadb.database(name).ensure_schema(lambda: archive) == "2.3.0"
-    tables = {row[0].upper() for row in mariadb.run("show tables", database=name)}
+    tables = {row[0] for row in mariadb.run("show tables", database=name)}
     assert CREATING not in tables
     assert len(tables) == 57
 

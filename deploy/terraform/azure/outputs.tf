@@ -4,7 +4,7 @@ locals {
     storage_container = azurerm_storage_container.lake.name
     tenant_id         = data.azurerm_client_config.current.tenant_id
     client_id         = one(azuread_application.eventlake[*].client_id)
-    metastore_url     = var.create_metastore ? "jdbc:mysql://${azurerm_mysql_flexible_server.metastore[0].fqdn}:3306/${azurerm_mysql_flexible_database.metastore[0].name}" : null
+    metastore_url     = var.create_metastore ? "jdbc:mysql://${azapi_resource.metastore[0].output.properties.fullyQualifiedDomainName}:3306/${azurerm_mysql_flexible_database.metastore[0].name}" : null
     metastore_user    = var.create_metastore ? var.metastore_user : null
   }
 }

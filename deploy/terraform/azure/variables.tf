@@ -116,8 +116,8 @@ variable "create_metastore" {
 
 variable "metastore_sku" {
   description = "The size of the database server."
-  type        = string
-  default     = "B_Standard_B1ms"
+  type        = object({ name = string, tier = string })
+  default     = { name = "Standard_B1ms", tier = "Burstable" }
 }
 
 variable "create_service_principal" {

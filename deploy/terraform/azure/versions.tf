@@ -3,6 +3,10 @@ terraform {
   required_version = ">= 1.9"
 
   required_providers {
+    azapi = {
+      source  = "Azure/azapi"
+      version = ">= 2.0, < 3.0"
+    }
     azuread = {
       source  = "hashicorp/azuread"
       version = ">= 3.0, < 4.0"
