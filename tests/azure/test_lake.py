@@ -11,15 +11,18 @@ from eventlake.catalogs.hive import HiveCatalog
 from eventlake.lakes import open_parts
 from eventlake.lakes.azure_settings import AzureSettings
 from eventlake.model import report
+from eventlake.services.adopt import adopt
 from eventlake.services.check import check
 from eventlake.services.drop import drop
 from eventlake.services.read import open_lake
 from eventlake.services.replay import ReplayRequest, replay
 from tests import processes
+from tests.aws.sources import event
 from tests.azure.azurite import ACCOUNT, KEY, Azure
 from tests.azure.engine import read_tables, rows_of
 from tests.azure.metastores import PASSWORD, USER, MariaDb, Metastore
 from tests.azure.refusing import Refusing
+from tests.azure.sources import AzureSource, Place
 from tests.lakes import InlineRunner, load, small_sample, sync
 
 PREFIXES = {"segment-logs", "segment-stage", "segment-data", "staging"}
@@ -122,7 +125,7 @@ def test_a_check_names_the_role_assignment(
 
 
 def test_a_schema_says_since_when_a_column_is_there(azure: Azure, tmp_path: Path) -> None:
-    def event(number: int, **properties: Any) -> str:
+    def order(number: int, **properties: Any) -> str:
         at = f"2026-11-01T07:00:0{number}Z"
         own = {"messageId": f"m{number}", "receivedAt": at, "properties": properties}
         return json.dumps({"type": "track", "event": "Order", "userId": "u", **own})
@@ -130,7 +133,7 @@ def test_a_schema_says_since_when_a_column_is_there(azure: Azure, tmp_path: Path
     runs = []
     for number, properties in enumerate(({"total": 1}, {"total": 2}, {"coupon": "x"})):
         file = tmp_path / f"{number}.json"
-        file.write_text(event(number, **properties))
+        file.write_text(order(number, **properties))
         runs.append(load([file], azure.settings()).run_id)
     since = {one["name"]: one["since"] for one in schema(azure, "order")["columns"]}
     assert (since["total"], since["coupon"]) == (runs[0], runs[2])
@@ -152,11 +155,23 @@ def test_another_spark_reads_every_table(
     assert "web.page" in tables
     assert f"{report.DATABASE}.{report.TABLE}" in tables
     (address,) = parts.catalog.calls.find_addresses()
+    if way == "server":
+        tables.append(adopt_table_of_spark(azure, Metastore(address)))
     found = read_tables(azure, Metastore(address), tables)
     for name in tables:
         own = rows_of(open_lake(lake).query(f"select * from {name}").to_pylist())
         assert own
         assert found[name] == own
+
+
+def adopt_table_of_spark(azure: Azure, metastore: Metastore) -> str:
+    """Adopt a table that Spark has created, add a column, and return the table's name."""
+    source = AzureSource(Place(azure, metastore), by_spark=True)
+    source.land([event("identify", 1, "2026-11-10T07:00:00Z", age=1)])
+    adopt("ios-prod", lake=source.settings, changes={"source_id": source.source_id})
+    source.archive([event("identify", 2, "2026-11-10T07:00:00Z", age=2, city="x")], "new")
+    assert sync(source.settings, "ios-prod").counts.landed == 1
+    return f"{source.database}.identify"
 
 
 @pytest.mark.spark
