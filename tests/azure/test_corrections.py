@@ -52,14 +52,15 @@ def test_one_correction_after_the_other(
     )
     both(lambda lake: redrive(REQUEST, lake=lake, where=INLINE))
     both(lambda lake: compact("web", lake=lake, where=INLINE)[0])
-    user = some_user(tmp_path / "disk")
-    both(lambda lake: forget(user, lake=lake))
-    copy = copied(azure.settings(metastore_url=hive.url), tmp_path / "all")
-    assert search(copy, (user,)) == []
     everything = ReplayRequest("web", all_time=True, changes={"date_partition": "day"})
     both(lambda lake: replay(everything, lake=lake, where=INLINE))
     both(lambda lake: drop("web", lake=lake, tables=["page"]))
     assert "page" not in hive.calls.call("get_all_tables", "web")
+    # The raw logs are those of both lakes, and are rewritten once.
+    lake, user = azure.settings(metastore_url=hive.url), some_user(tmp_path / "disk")
+    assert forget(user, lake=lake).status == "finished"
+    assert search(copied(lake, tmp_path / "copy"), (user,)) == []
+    assert lakes.read_contents(lake).problems == ()
 
 
 def some_user(disk: Path) -> str:

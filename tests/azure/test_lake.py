@@ -17,6 +17,7 @@ from eventlake.services.drop import drop
 from eventlake.services.read import open_lake
 from eventlake.services.replay import ReplayRequest, replay
 from tests import processes
+from tests.aws.moto import free_port
 from tests.aws.sources import event
 from tests.azure.azurite import ACCOUNT, KEY, Azure
 from tests.azure.engine import read_tables, rows_of
@@ -109,6 +110,28 @@ def test_a_check_passes(lake: AzureSettings) -> None:
     found = {one.name: (one.ok, one.detail) for one in check(lake)}
     assert [name for name, (ok, _) in found.items() if not ok] == [], found
     assert {"write staging", "publish", "create a table", "add a partition"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("password", "name", "message"),
+    [
+        ("", "", "cannot connect to the Hive metastore thrift://127.0.0.1:"),
+        ("wrong", "hms", "does not accept metastore_user 'hive' with this password"),
+        (PASSWORD, "hms_nowhere", "the server has no such database: create it"),
+    ],
+    ids=["a server that is down", "a wrong password", "no database"],
+)
+def test_a_check_says_what_is_wrong_with_a_metastore(
+    azure: Azure, mariadb: MariaDb, password: str, name: str, message: str
+) -> None:
+    url = mariadb.url(name) if name else f"thrift://127.0.0.1:{free_port()}"
+    lake = azure.settings(metastore_url=url, metastore_user=USER)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("METASTORE_PASSWORD", password)
+        failed = {one.name: one.detail for one in check(lake) if not one.ok}
+    assert failed.keys() == {"create a table"}
+    assert message in failed["create a table"]
+    assert password not in failed["create a table"] or not password
 
 
 def test_a_check_names_the_role_assignment(
