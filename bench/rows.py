@@ -118,11 +118,12 @@ def _compactions(events: Workload) -> Again:
         yield compact(events, Path(shutil.copytree(lake, scratch() / "lake")))
 
 
-def _bucket_loads(events: Workload) -> Again:
+def _bucket_loads(cloud: str, events: Workload) -> Again:
     from bench import bucket
 
+    emulated = {"s3": bucket.emulated_s3, "adls": bucket.emulated_adls}[cloud]
     while True:
-        yield bucket.load(events)
+        yield bucket.load(events, emulated)
 
 
 def _many_files(events: int) -> Workload:
@@ -149,7 +150,8 @@ _RECIPES: dict[str, Recipe] = {
     "index": ("load, large index", partial(workload, seed=8), _second_loads),
     "replay": ("replay of all", workload, _replays),
     "compact": ("compact", workload, _compactions),
-    "s3": ("load into S3", workload, _bucket_loads),
+    "s3": ("load into S3", workload, partial(_bucket_loads, "s3")),
+    "adls": ("load into ADLS", workload, partial(_bucket_loads, "adls")),
     "rebuild": ("replay --all, 1,000 files", _many_files, forget.rebuilds),
     "forget": ("forget, 1,000 files", _many_files, forget.forgets),
     "memory": (
@@ -169,6 +171,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "replay": ("eventlake", "replay"),
     "compact": ("compact",),
     "s3": ("eventlake", "s3"),
+    "adls": ("eventlake", "adls"),
     "forget": ("rebuild", "forget"),
     "memory": ("eventlake", "memory"),
 }

@@ -81,6 +81,11 @@ TARGETS = (
         most=1.3,
     ),
     Target(
+        "load into ADLS against disk, the emulator apart",
+        lambda r: times(r, "adls"),
+        most=1.3,
+    ),
+    Target(
         "forget one user in 1,000 files against a full rewrite",
         lambda r: _ratio(_seconds(r, "forget"), _seconds(r, "rebuild")),
         most=0.05,
