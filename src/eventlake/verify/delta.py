@@ -34,7 +34,7 @@ def check_delta(check: Check) -> None:
 
 def _compare(check: Check, location: str, expected: set[str]) -> None:
     try:
-        actual = _read_log(check.files, f"{location}/_delta_log")
+        actual = read_log(check.files, f"{location}/_delta_log")
     except _UNREADABLE as problem:
         check.problems.append(f"the log of the Delta table {location} cannot be read: {problem!r}")
         return
@@ -44,7 +44,7 @@ def _compare(check: Check, location: str, expected: set[str]) -> None:
     check.report(title, actual - expected)
 
 
-def _read_log(files: LakeFiles, folder: str) -> set[str]:
+def read_log(files: LakeFiles, folder: str) -> set[str]:
     """The files of a table: those of the newest checkpoint, with the changes of later commits.
 
     A file that has a deletion vector is not one of ours: its path is followed by the vector's id.
