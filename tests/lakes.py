@@ -312,7 +312,7 @@ def _kept(commits: list[Any]) -> set[str]:
     kept: set[str] = set()
     for commit in commits:
         if commit.get("keeps_removed"):
-            kept |= _removed([{"tables": commit["tables"]}])
+            kept |= _removed([{"tables": commit.get("tables", ())}])
         kept -= set(commit.get("deletes", ()))
     return kept
 

