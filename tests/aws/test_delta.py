@@ -37,7 +37,7 @@ BY_DAY = source_settings(source="web", date_partition="day")
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return lakes.small_sample(tmp_path_factory.mktemp("raw"), events=40, types=2)
+    return lakes.small_sample(tmp_path_factory.mktemp("raw"), events=40)
 
 
 def delta_rows(aws: Aws) -> dict[str, int]:

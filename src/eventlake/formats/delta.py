@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 
 from deltalake import CommitProperties, DeltaTable
 from deltalake import Transaction as AppTransaction
@@ -48,7 +49,7 @@ class DeltaFormat:
     needs_partitions = False
     versioned = True
 
-    @property
+    @cached_property
     def _tables(self) -> DeltaTables:
         return DeltaTables(self.store)
 
@@ -62,6 +63,7 @@ class DeltaFormat:
         if table is None:
             raise InvalidSettings(_no_log(name, location))
         check_features(name, table)
+        self._tables.keep(location, table)
 
     # Publish
 
