@@ -2,7 +2,7 @@
 
 A table's log has the sequence of the last commit of the ledger that was published, as the version
 of an application transaction. Commits are published in order, so everything up to that sequence is
-in the table, and what is not after it: docs/decisions/0005-delta-commits-in-ledger-order.md.
+in the table, and nothing after it (docs/decisions/0014-delta-in-the-order-of-the-ledger.md).
 """
 
 import re
