@@ -130,9 +130,9 @@ def test_lost_answers_to_commits_that_went_through(
 ) -> None:
     lake, rule = aws.settings(format="delta"), LosesCommits()
     with proxy.ruled(rule):
-        for file in files:
+        for file in files[:2]:
             assert lakes.load([file], lake).status == "finished"
-    assert len(rule.lost) > 3 * len(delta_rows(aws)) - 1
+    assert len(rule.lost) >= 2 * len(delta_rows(aws))
     check_lake(aws, lake)
     assert proxy.astray() == []
 

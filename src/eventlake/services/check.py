@@ -191,10 +191,13 @@ class Probe:
             adds=(file,),
             is_new=True,
         )
-        self.parts.format.publish([change])
-        drop = {"adds": (), "removes": (file,), "is_new": False, "is_dropped": True}
-        self.parts.format.publish([change.model_copy(update=drop)])
-        self.store.remove_folder(folder)
+        try:
+            self.parts.format.publish([change])
+            drop = {"adds": (), "removes": (file,), "is_new": False, "is_dropped": True}
+            self.parts.format.publish([change.model_copy(update=drop)])
+        finally:
+            self.store.delete([one.path for one in self.store.objects(folder)])
+            self.store.remove_folder(folder)
         return "published and dropped"
 
     def try_catalog(self) -> None:
