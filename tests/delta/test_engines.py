@@ -331,8 +331,7 @@ def test_a_table_that_another_program_has_optimized(world: World) -> None:
     [repaired] = repair(lake)
     assert repaired.registered == (f"web.{ORDERS}",)
     lakes.load([new_orders(world)], lake, settings=BY_DAY)  # finishes the replay
-    rest = [path for path in world.table(ORDERS, "optimized").rglob("part-*.parquet")]
-    for path in rest:
+    for path in list(world.table(ORDERS, "optimized").rglob("part-*.parquet")):
         assert path.name in stray
         path.unlink()
     assert open_lake(lake).verify("web").problems == ()

@@ -191,11 +191,15 @@ class DeltaFormat:
         if _last_sequence(delta, table) > table.transaction.sequence:
             return False  # a run has published since the files were listed
         self._add_columns(delta, table)
-        time = _milliseconds(table)
-        actions: list[Action] = [
-            *(RemoveAction(path, True, time) for path in sorted(live - wanted.keys())),
-            *(_add_action(table, one) for path, one in wanted.items() if path not in live),
-        ]
+        missing = tuple(one for path, one in wanted.items() if path not in live)
+        for one in missing:
+            if not one.staged and not self.store.exists(one.path):
+                raise InvalidSettings(
+                    f"{one.path} is gone: `eventlake replay` lands its rows again"
+                )
+        adds = self._place_files(table.model_copy(update={"adds": missing}))
+        time, extra = _milliseconds(table), sorted(live - wanted.keys())
+        actions: list[Action] = [*(RemoveAction(path, True, time) for path in extra), *adds]
         if actions:
             self._tables.commit(delta, table.location, actions, _properties(table))
         return True
