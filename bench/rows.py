@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from bench import forget
+from bench import delta, forget
 from bench.folders import scratch
 from bench.measure import BenchError
 from bench.tools import SOURCE, Timed, compact, convert, load, load_by_file, replay
@@ -154,6 +154,9 @@ _RECIPES: dict[str, Recipe] = {
     "adls": ("load into ADLS", workload, partial(_bucket_loads, "adls")),
     "rebuild": ("replay --all, 1,000 files", _many_files, forget.rebuilds),
     "forget": ("forget, 1,000 files", _many_files, forget.forgets),
+    "delta": ("load into Delta tables", workload, delta.loads),
+    "delta_syncs": ("300 syncs into 50 Delta tables", workload, partial(delta.measure, "syncs")),
+    "delta_open": ("open after 10,000 commits", workload, partial(delta.measure, "open")),
     "memory": (
         "load, 5 x events",
         lambda events: workload(MEMORY_TIMES * events),
@@ -173,6 +176,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "s3": ("eventlake", "s3"),
     "adls": ("eventlake", "adls"),
     "forget": ("rebuild", "forget"),
+    "delta": ("eventlake", "delta", "delta_syncs", "delta_open"),
     "memory": ("eventlake", "memory"),
 }
 """What may be asked for, and the rows that it needs, in the order that they run: between two that

@@ -23,6 +23,7 @@ from eventlake.cli.main import main
 from eventlake.lake import Lake
 from eventlake.lakes.aws_settings import AwsSettings
 from eventlake.lakes.azure_settings import AzureSettings
+from eventlake.lakes.local_settings import LocalSettings
 from eventlake.model.settings import SourceSettings
 from eventlake.ports import NoProgress, Progress, SparkProvider
 from eventlake.runners.local import LocalSpark
@@ -37,8 +38,13 @@ from tests.processes import Ran, finish, start
 SOURCE = "web"
 SETTINGS = SourceSettings(source=SOURCE)
 
-Place = Path | AwsSettings | AzureSettings
+Place = Path | LocalSettings | AwsSettings | AzureSettings
 """Where a lake is."""
+
+
+def delta(path: Path) -> LocalSettings:
+    """A lake on disk with Delta tables."""
+    return LocalSettings(path=str(path), format="delta")
 
 
 # Loads
@@ -212,8 +218,8 @@ class LakeContents:
 @contextmanager
 def on_disk(lake: Place) -> Iterator[Path]:
     """A folder with the objects of a lake."""
-    if isinstance(lake, Path):
-        yield lake
+    if isinstance(lake, Path | LocalSettings):
+        yield lake if isinstance(lake, Path) else Path(lake.path)
         return
     with TemporaryDirectory(prefix="copy-") as folder:
         yield _copies(lake).copied(lake, Path(folder))
@@ -254,6 +260,8 @@ def read_folder(lake: Path, problems: tuple[str, ...] = ()) -> LakeContents:
 
 def read_commits(lake: Place) -> list[Any]:
     """The commits of the source, as JSON."""
+    if isinstance(lake, LocalSettings):
+        return read_commits(Path(lake.path))
     if not isinstance(lake, Path):
         with TemporaryDirectory(prefix="copy-") as folder:
             _copies(lake).copy_objects(lake, Path(folder), f"segment-data/ledger/{SOURCE}/0")
@@ -276,6 +284,7 @@ def _strays(lake: Path) -> list[str]:
     folders = (folder for place in places for folder in lake.glob(place))
     files = (file for folder in folders for file in folder.rglob("*"))
     found = {file.relative_to(lake).as_posix() for file in files if file.is_file()}
+    found = {path for path in found - _kept(commits) if "/_delta_log/" not in path}
     staged = {path.relative_to(lake).as_posix() for path in lake.glob("segment-stage/*")}
     halves = {path.relative_to(lake).as_posix() for path in lake.rglob("*#*")}
     return sorted(found - known | staged | halves)
@@ -304,6 +313,16 @@ def _removed(commits: list[Any]) -> set[str]:
     files = {file["path"] for table in tables for file in table.get("removes", ())}
     rewrites = {one["path"] for commit in commits for one in commit.get("rewrites", ())}
     return files.union(rewrites, *(commit.get("deletes", ()) for commit in commits))
+
+
+def _kept(commits: list[Any]) -> set[str]:
+    """Paths of removed files that may still be there, for readers of older versions."""
+    kept: set[str] = set()
+    for commit in commits:
+        if commit.get("keeps_removed"):
+            kept |= _removed([{"tables": commit.get("tables", ())}])
+        kept -= set(commit.get("deletes", ()))
+    return kept
 
 
 def _tables(lake: Path, commits: list[Any]) -> dict[str, Counter[Any]]:
