@@ -96,8 +96,6 @@ class AzureKind(LakeKind):
         *,
         temporary: bool,
     ) -> AbstractContextManager[JobRunner] | None:
-        if temporary and not self.settings.databricks_instance_url:
-            raise InvalidSettings("a temporary cluster needs the setting databricks_instance_url")
         if not (temporary or self.settings.has_cluster):
             return None
         return self._jobs().runner(temporary=temporary)
@@ -119,6 +117,8 @@ class AzureKind(LakeKind):
     def _workspace(self) -> "Workspace":
         from eventlake.databricks.workspace import Workspace  # noqa: PLC0415
 
+        if not self.settings.databricks_instance_url:
+            raise InvalidSettings("runs on a cluster need the setting databricks_instance_url")
         settings, secrets = self.settings, self._secrets()
         names = (
             settings.subscription_id,

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from eventlake.errors import InvalidSettings
 from eventlake.lakes.databricks_clusters import DatabricksClusters
@@ -30,6 +30,7 @@ AZURE_WORKSPACE = (
 SEGMENT_NAMES = {
     "azure_storage_account": "storage_account",
     "azure_storage_container": "storage_container",
+    "azure_subscription_id": "subscription_id",
     "azure_tenant_id": "tenant_id",
     "service_principal_client_id": "client_id",
     "service_principal_client_secret": "client_secret",
@@ -132,12 +133,6 @@ class AzureSettings(DatabricksClusters):
             description="The URL of an emulator of the blob service, with or without the account",
         ),
     ] = ""
-
-    @model_validator(mode="after")
-    def _check_workspace(self) -> "AzureSettings":
-        if self.has_cluster and not self.databricks_instance_url:
-            raise ValueError("runs on a cluster need databricks_instance_url")
-        return self
 
     @field_validator("metastore_url")
     @classmethod
