@@ -52,10 +52,12 @@ def quoted(name: str) -> str:
 
 def describe(session: Any, name: str) -> Any:
     """A table as `DESCRIBE … AS JSON` shows it, which Spark refuses for Delta tables."""
-    rows = session.sql(f"DESCRIBE TABLE EXTENDED spark_catalog.{name}").collect()
-    if ("Provider", "delta") not in [(row[0], row[1]) for row in rows]:
+    try:
         (row,) = session.sql(f"DESCRIBE TABLE EXTENDED spark_catalog.{name} AS JSON").collect()
         return json.loads(row[0])
+    except Exception as problem:
+        if "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE" not in str(problem):
+            raise
     (detail,) = session.sql(f"DESCRIBE DETAIL spark_catalog.{name}").collect()
     return {
         "table_name": name.partition("`.`")[2].removesuffix("`").replace("``", "`"),

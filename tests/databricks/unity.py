@@ -19,6 +19,9 @@ _TYPE_NAMES = {"bigint": "LONG", "int": "INT", "decimal": "DECIMAL"}
 _CREATE = re.compile(
     r"CREATE TABLE IF NOT EXISTS `spark_catalog`\.`((?:[^`]|``)+)`\.`((?:[^`]|``)+)` "
 )
+_SCHEMA = re.compile(
+    r"CREATE SCHEMA IF NOT EXISTS `spark_catalog`\.`((?:[^`]|``)+)` COMMENT '([^']*)'"
+)
 _COMMENT = re.compile(r" COMMENT '((?:[^'\\]|\\.)*)' LOCATION ")
 _NEEDS = {
     r"CREATE SCHEMA": ("CREATE SCHEMA", "Catalog", CATALOG),
@@ -69,6 +72,8 @@ class Unity:
             if comment and f"{schema}.{name}" not in self.comments:
                 self.comments[f"{schema}.{name}"] = re.sub(r"\\(.)", r"\1", comment[1])
             self._describe(schema, name)
+        elif match := _SCHEMA.match(statement):
+            self.comments.setdefault(match[1].replace("``", "`"), match[2])
         elif statement.startswith("DROP TABLE"):
             parts = re.findall(r"`((?:[^`]|``)+)`", statement)
             self._forget(".".join(parts[1:]))
@@ -86,7 +91,9 @@ class Unity:
         return {"schemas": [self._schema(row[0]) for row in rows]}
 
     def _schema(self, name: str) -> dict[str, Any]:
-        return {"name": name, "catalog_name": CATALOG, "full_name": f"{CATALOG}.{name}"}
+        comment = {"comment": self.comments[name]} if name in self.comments else {}
+        full = f"{CATALOG}.{name}"
+        return {"name": name, "catalog_name": CATALOG, "full_name": full, **comment}
 
     def schema(self, request: Request) -> Answer:
         self.need("USE CATALOG", "Catalog", CATALOG)
@@ -104,6 +111,7 @@ class Unity:
         if name in self._schema_names():
             raise Refused(409, "SCHEMA_ALREADY_EXISTS", f"Schema '{name}' already exists")
         self.engine.ask(sql=f"CREATE SCHEMA {CATALOG}.{_quoted(name)}")
+        self.comments[name] = request.values.get("comment", "")
         return self._schema(name)
 
     def tables(self, request: Request) -> Answer:

@@ -62,10 +62,12 @@ class UnityApi:
     workspace: Workspace
     catalog: str
 
-    def schemas(self) -> list[str]:
+    def schemas(self) -> list[tuple[str, str]]:
+        """The names of all schemas, with their comments."""
         with self._errors(f"list the schemas of {self.catalog}", "USE CATALOG"):
             try:
-                return [str(one.name) for one in self._client.schemas.list(self.catalog)]
+                found = self._client.schemas.list(self.catalog)
+                return [(one.name or "", one.comment or "") for one in found]
             except DatabricksError as problem:
                 if not is_missing(problem):
                     raise
