@@ -22,6 +22,7 @@ import eventlake.services.replay
 from eventlake.cli.main import main
 from eventlake.lake import Lake
 from eventlake.lakes.aws_settings import AwsSettings
+from eventlake.lakes.local_settings import LocalSettings
 from eventlake.model.settings import SourceSettings
 from eventlake.ports import NoProgress, Progress, SparkProvider
 from eventlake.runners.local import LocalSpark
@@ -35,8 +36,13 @@ from tests.processes import Ran, finish, start
 SOURCE = "web"
 SETTINGS = SourceSettings(source=SOURCE)
 
-Place = Path | AwsSettings
+Place = Path | LocalSettings | AwsSettings
 """Where a lake is."""
+
+
+def delta(path: Path) -> LocalSettings:
+    """A lake on disk with Delta tables."""
+    return LocalSettings(path=str(path), format="delta")
 
 
 # Loads
@@ -210,8 +216,8 @@ class LakeContents:
 @contextmanager
 def on_disk(lake: Place) -> Iterator[Path]:
     """A folder with the objects of a lake."""
-    if isinstance(lake, Path):
-        yield lake
+    if not isinstance(lake, AwsSettings):
+        yield lake if isinstance(lake, Path) else Path(lake.path)
         return
     with TemporaryDirectory(prefix="copy-") as folder:
         yield copied(lake, Path(folder))
@@ -248,6 +254,8 @@ def read_folder(lake: Path, problems: tuple[str, ...] = ()) -> LakeContents:
 
 def read_commits(lake: Place) -> list[Any]:
     """The commits of the source, as JSON."""
+    if isinstance(lake, LocalSettings):
+        return read_commits(Path(lake.path))
     if not isinstance(lake, Path):
         with TemporaryDirectory(prefix="copy-") as folder:
             copy_objects(lake, Path(folder), f"segment-data/ledger/{SOURCE}/0")
@@ -268,6 +276,7 @@ def _strays(lake: Path) -> list[str]:
     places = (f"data/{SOURCE}", f"quarantine/{SOURCE}", f"ledger/{SOURCE}/ids")
     files = (file for place in places for file in (lake / "segment-data" / place).rglob("*"))
     found = {file.relative_to(lake).as_posix() for file in files if file.is_file()}
+    found = {path for path in found - _kept(commits) if "/_delta_log/" not in path}
     staged = {path.relative_to(lake).as_posix() for path in lake.glob("segment-stage/*")}
     halves = {path.relative_to(lake).as_posix() for path in lake.rglob("*#*")}
     return sorted(found - known | staged | halves)
@@ -296,6 +305,16 @@ def _removed(commits: list[Any]) -> set[str]:
     files = {file["path"] for table in tables for file in table.get("removes", ())}
     rewrites = {one["path"] for commit in commits for one in commit.get("rewrites", ())}
     return files.union(rewrites, *(commit.get("deletes", ()) for commit in commits))
+
+
+def _kept(commits: list[Any]) -> set[str]:
+    """Paths of removed files that may still be there, for readers of older versions."""
+    kept: set[str] = set()
+    for commit in commits:
+        if commit.get("keeps_removed"):
+            kept |= _removed([{"tables": commit.get("tables", ())}])
+        kept -= set(commit.get("deletes", ()))
+    return kept
 
 
 def _tables(lake: Path, commits: list[Any]) -> dict[str, Counter[Any]]:

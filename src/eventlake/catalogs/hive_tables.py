@@ -16,10 +16,14 @@ from hive_metastore.ttypes import (
 
 from eventlake.catalogs.hive_types import (
     FORMATS,
+    format_parameters,
     is_own_type,
     parse_column,
     parse_format,
+    parse_partition_columns,
     partition_folder,
+    partition_keys,
+    registered_columns,
 )
 from eventlake.errors import InvalidSettings
 from eventlake.model.catalog import CatalogTable
@@ -46,14 +50,14 @@ def make_table(root: str, table: CatalogTable) -> Any:
         dbName=table.database,
         tableName=table.name,
         tableType="EXTERNAL_TABLE",
-        partitionKeys=[_field(name, "string") for name in table.partition_columns],
+        partitionKeys=[_field(name, "string") for name in partition_keys(table)],
         parameters={
             "EXTERNAL": "TRUE",
             VERSION: "0",
             **_own_parameters(table),
         },
         sd=StorageDescriptor(
-            cols=list(map(make_column, table.columns)),
+            cols=list(map(make_column, registered_columns(table))),
             location=place,
             inputFormat=classes.input,
             outputFormat=classes.output,
@@ -71,13 +75,13 @@ def make_table(root: str, table: CatalogTable) -> Any:
 
 
 def _serde_parameters(table: CatalogTable, place: str) -> dict[str, str]:
-    return {"path": place} if table.format == "json" else {}
+    return {} if table.format == "parquet" else {"path": place}
 
 
 def _own_parameters(table: CatalogTable) -> dict[str, str]:
     if table.format == "json":  # all sources share the table of reports
         return spark_parameters(table)
-    return {SOURCE: table.source} if table.source else {}
+    return {**({SOURCE: table.source} if table.source else {}), **format_parameters(table)}
 
 
 def spark_parameters(table: CatalogTable) -> dict[str, str]:
@@ -146,21 +150,23 @@ def path_below(root: str, storage: Any) -> str | None:
 
 def catalog_table(root: str, entry: Any) -> CatalogTable:
     """A table of the metastore below the root, without its partitions; also one of others."""
-    serde = entry.sd.serdeInfo.serializationLib or ""
+    serde, parameters = entry.sd.serdeInfo.serializationLib or "", entry.parameters or {}
+    keys, columns = partition_names(entry), entry.sd.cols or ()
     return CatalogTable(
         database=entry.dbName,
         name=entry.tableName,
-        source=(entry.parameters or {}).get(SOURCE, ""),
+        source=parameters.get(SOURCE, ""),
         location=path_below(root, entry.sd) or "",
-        columns=tuple(parse_column(one.name, one.type) for one in entry.sd.cols or ()),
-        partition_columns=partition_names(entry),
-        format=parse_format(serde),
+        columns=tuple(parse_column(one.name, one.type) for one in columns if one.name not in keys),
+        partition_columns=keys,
+        format=parse_format(serde, parameters),
         foreign={one.name: one.type for one in entry.sd.cols or () if not is_own_type(one.type)},
     )
 
 
 def partition_names(entry: Any) -> tuple[str, ...]:
-    return tuple(key.name for key in entry.partitionKeys or ())
+    keys = [key.name for key in entry.partitionKeys or ()]
+    return parse_partition_columns(keys, entry.parameters or {})
 
 
 def missing_columns(entry: Any, columns: Iterable[Column]) -> list[Any]:

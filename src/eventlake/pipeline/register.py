@@ -209,6 +209,7 @@ def catalog_table(
         columns=schema.columns,
         partition_columns=settings.date_partition.columns,
         partitions=tuple(map(dict, unique)) if lake.format.needs_partitions else (),
+        format=lake.format.name,
     )
 
 

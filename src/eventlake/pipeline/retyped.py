@@ -49,6 +49,8 @@ def find_retyped(lake: Lake, ledger: Ledger, state: State) -> CatalogTypes:
         return CatalogTypes({}, (f"types in the catalog were not checked: {problem}",))
     changes = list(_find_changes(lake, state, state.settings, entries))
     changes = _leave_out_unregistered(ledger, changes)
+    if lake.format.versioned:
+        return CatalogTypes({}, tuple(_describe_ignored(state, one) for one in changes))
     if problems := [one.problem for one in changes if one.problem]:
         raise InvalidSettings("; ".join(problems))
     retyped: dict[str, dict[str, Type]] = {}
@@ -111,6 +113,16 @@ def _compare_types(
         else:
             problem = ""
         yield ColumnChange(schema.name, column.name, before, column.type, problem)
+
+
+def _describe_ignored(state: State, change: ColumnChange) -> str:
+    """Return the warning that a type in the catalog is not that of the table's own log."""
+    assert state.settings
+    table = f"{state.settings.database}.{catalog_name(state.settings, state.tables[change.table])}"
+    return (
+        f"{table}.{change.column} was changed from {change.before} to {change.now} in the catalog, "
+        "but the table's own log decides: use `eventlake retype --replay`, or change it back"
+    )
 
 
 def _describe_change(settings: SourceSettings, schema: TableSchema, change: ColumnChange) -> str:

@@ -17,6 +17,7 @@ from eventlake.model.job import Job, JobState, Phase, Step
 from eventlake.model.report import FAILED, Line, Problems
 from eventlake.pipeline.finish import FinishResult, clean_up, finish_commit
 from eventlake.pipeline.sync import Run, fail_run
+from eventlake.pipeline.table_format import check_tables
 from eventlake.ports import JobRunner
 
 
@@ -59,6 +60,7 @@ def submit_run(run: Run, runner: JobRunner) -> tuple[Commit, FinishResult]:
     own = Lease(folder=run.ledger.folder, host=socket.gethostname(), pid=os.getpid())
     lease = SubmitterLease(run.ledger, run.plan.run_id, own)
     try:
+        check_tables(run.lake, run.plan)
         with run.time_step("submit"):
             lease.write()
             write_job(run)

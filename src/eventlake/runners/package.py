@@ -4,7 +4,7 @@ import hashlib
 import io
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from importlib import metadata
@@ -51,13 +51,13 @@ class Code(NamedTuple):
         return "./code:./environment"
 
 
-def upload(store: Store, extra: str, clock: Clock = SYSTEM_CLOCK) -> Code:
+def upload(store: Store, extras: Collection[str], clock: Clock = SYSTEM_CLOCK) -> Code:
     """Upload the code unless this version is in the lake, and return its addresses.
 
-    The packages are those of EventLake with the extra.
+    The packages are those of EventLake with the extras.
     """
     upload_if_old = partial(_upload_if_old, store, clock.now())
-    packages = required_packages(extra)
+    packages = required_packages(extras)
     # Its addresses are given to the cluster, so it may be in one place in all lakes.
     code = DEFAULT_LAYOUT.code
     package = f"{code}/{hash_files(package_files())}"
@@ -126,7 +126,7 @@ def _files(distribution: metadata.Distribution) -> Iterator[tuple[str, Path]]:
             yield name.as_posix(), file
 
 
-def required_packages(*extras: str) -> Packages:
+def required_packages(extras: Collection[str]) -> Packages:
     """The installed packages that EventLake's job needs with these extras, by name."""
     packages: dict[str, metadata.Distribution] = {}
     pending = [(PACKAGE, frozenset(extras))]

@@ -45,7 +45,7 @@ class JobFiles:
     @cached_property
     def _list(self) -> str:
         """The dependencies in the versions installed here, except Spark, which the cluster has."""
-        packages = required_packages(*self.extras).items()
+        packages = required_packages(self.extras).items()
         return "".join(f"{name}=={package.version}\n" for name, package in packages)
 
     def _write_wheel(self) -> bytes:

@@ -225,8 +225,8 @@ def load(  # noqa: PLR0913 - each is an option of the command
     if not new_inputs:
         return _nothing_to_load(listing, summary)
     summary["warnings"] += in_catalog.warnings
-    now, retired = parts.clock.time_ns(), tunables.retired_seconds
-    plan = make_plan(state, settings, new_inputs, now, retired, in_catalog.retyped)
+    now = parts.clock.time_ns()
+    plan = make_plan(state, settings, new_inputs, now, tunables, in_catalog.retyped)
     on_planned(plan.run_id)
     spark = spark_provider(where, parts)
     run = Run(parts, ledger, spark, plan, progress, dead, stores, tunables)

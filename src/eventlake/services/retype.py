@@ -114,6 +114,11 @@ def retype(
     """Give columns of a table other types for all rows that land from now on."""
     progress = progress or NoProgress()
     parts = open_parts(lake, clock=clock)
+    if parts.format.versioned:
+        raise InvalidSettings(
+            f"a column of a {parts.format.name.capitalize()} table has one type in all files: use "
+            "--replay, which rewrites all rows of the table"
+        )
 
     def attempt() -> RetypeResult:
         # First finish crashed runs: the plan reads their files.

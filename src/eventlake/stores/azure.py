@@ -12,7 +12,7 @@ from pyarrow.fs import AzureFileSystem, FileSystem
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings, Unavailable
 from eventlake.model.azure import AZURE_SECRETS, AzureLogin
 from eventlake.stores.azure_login import Login
-from eventlake.stores.bucket import Bucket
+from eventlake.stores.bucket import Bucket, as_options
 
 ROLE = "Storage Blob Data Contributor"
 
@@ -50,6 +50,14 @@ class Adls(Bucket):
             "skip_signature": False,
             **self.login.for_obstore(),
         }
+
+    def storage_options(self) -> dict[str, str]:
+        options = {
+            **self._config(),
+            "allow_http": self.endpoint.startswith("http://"),
+            "use_azure_cli": self.login.method is AzureLogin.CLI,
+        }
+        return as_options(options)
 
     def filesystem(self) -> tuple[FileSystem, str]:
         scheme, _, host = self.endpoint.partition("://")

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
@@ -47,6 +47,12 @@ RETRY_TRUNCATED = tenacity.Retrying(
 
 def _give_up_update(state: tenacity.RetryCallState) -> None:
     raise Unavailable(f"could not write {state.args[1]}: others replace it too often; run again")
+
+
+def as_options(values: Mapping[str, str | bool]) -> dict[str, str]:
+    """Options of object_store as text, without empty ones."""
+    texts = {k: str(v).lower() if isinstance(v, bool) else v for k, v in values.items()}
+    return {name: text for name, text in texts.items() if text}
 
 
 class Bucket(Store):
