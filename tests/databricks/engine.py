@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.azure.metastores import HADOOP_AZURE, downloaded
 from tests.delta_env import spark_with_delta
 from tests.processes import end_session
 
@@ -38,10 +39,11 @@ class Engine:
 
     def _start(self) -> "subprocess.Popen[str]":
         spark = spark_with_delta()
+        jars = (*spark.jars, *downloaded(*HADOOP_AZURE))
         kept = {n: os.environ[n] for n in ("JAVA_HOME", "PATH", "LANG") if n in os.environ}
         with (self.folder / "log").open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, str(SCRIPT), str(self.folder), ",".join(map(str, spark.jars))],
+                [sys.executable, str(SCRIPT), str(self.folder), ",".join(map(str, jars))],
                 env={**kept, "PYTHONPATH": str(spark.packages), "SPARK_LOCAL_IP": "127.0.0.1"},
                 cwd=self.folder,
                 stdin=subprocess.PIPE,

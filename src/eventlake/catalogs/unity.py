@@ -32,6 +32,10 @@ _EXISTS = ("COLUMN_ALREADY_EXISTS", "FIELD_ALREADY_EXISTS", "FIELDS_ALREADY_EXIS
 class Registrar(Protocol):
     """Changes the entries of one catalog."""
 
+    @property
+    def probe_format(self) -> str:
+        """A format of tables that can be registered without files."""
+
     def create_schema(self, schema: str) -> None:
         """Create a schema, unless it exists."""
 
@@ -59,6 +63,11 @@ class UnityCatalog:
     """Such as `s3://bucket`; tables elsewhere are ignored."""
     clock: Clock = SYSTEM_CLOCK
     follows_tables = True
+
+    @property
+    def probe_format(self) -> str:
+        """The format of the table with which `eventlake check` tries the catalog."""
+        return self.registrar.probe_format
 
     def databases(self) -> Sequence[str]:
         return [name for name, _ in self.api.schemas()]
@@ -161,6 +170,7 @@ class SqlRegistrar:
 
     warehouse: Warehouse
     catalog: str
+    probe_format = "parquet"
 
     def create_schema(self, schema: str) -> None:
         self.warehouse.execute(create_schema_statement(self.catalog, schema))
@@ -189,11 +199,14 @@ class ApiRegistrar:
 
     api: UnityApi
     root: str
+    probe_format = "delta"
 
     def create_schema(self, schema: str) -> None:
         self.api.create_schema(schema, SCHEMA_COMMENT)
 
     def create_table(self, table: UnityTable) -> None:
+        if table.format == "json":  # the table of reports, without which a lake is complete
+            return
         if table.format != "delta":
             raise InvalidSettings(
                 f"the table {table.schema}.{table.name} is of the format {table.format}, and "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import eventlake as python_api
-from eventlake.cli import change, control, people, quarantine, show, suppress
+from eventlake.cli import change, control, databricks, people, quarantine, show, suppress
 from eventlake.cli.compact import compact
 from eventlake.cli.failures import FAILED, FINISHED, PARTIAL, run_command
 from eventlake.cli.forget import forget
@@ -55,6 +55,7 @@ app = typer.Typer(
 
 app.add_typer(suppress.app, name="suppress")
 app.add_typer(quarantine.app, name="quarantine")
+app.add_typer(databricks.app, name="databricks")
 app.command("import-settings")(import_settings)
 for name, group in {
     "source": control.source_app,

@@ -4,7 +4,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
@@ -131,6 +131,10 @@ class Workspace:
             f"could not sign in to {self.host}: {text}; is {self.host_setting} the address of a "
             "Databricks workspace?"
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the client: each process signs in itself."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @contextmanager
     def errors(self, what: str, needs: str = "") -> Iterator[None]:

@@ -112,9 +112,10 @@ class AzureKind(LakeKind):
         needed = {v: name for name, v in AZURE_SECRETS.items() if secrets.get(name)}
         here = {"credentials_file": "", "metastore_jars": ""}
         job_settings = settings.model_copy(update={**self._identity(), **here})
-        return DatabricksJobs(self._workspace(), job_settings, needed, JobFiles(("azure",)))
+        return DatabricksJobs(self.workspace, job_settings, needed, JobFiles(("azure",)))
 
-    def _workspace(self) -> "Workspace":
+    @property
+    def workspace(self) -> "Workspace":
         from eventlake.databricks.workspace import Workspace  # noqa: PLC0415
 
         if not self.settings.databricks_instance_url:

@@ -12,6 +12,7 @@ from eventlake.errors import InvalidSettings
 from eventlake.model.lake import LakeSettings
 
 if TYPE_CHECKING:
+    from eventlake.databricks.workspace import Workspace
     from eventlake.lake import Lake
     from eventlake.ports import JobRunner
     from eventlake.secrets import Secrets
@@ -44,6 +45,15 @@ class LakeKind(Protocol):
         """
 
 
+@runtime_checkable
+class HasWorkspace(Protocol):
+    """A kind of lake that may have a Databricks workspace."""
+
+    @property
+    def workspace(self) -> "Workspace":
+        """The workspace; raises InvalidSettings if the settings name none."""
+
+
 class RegisteredKind(NamedTuple):
     """The module and the name of a kind of lake, and the extra to install for it.
 
@@ -59,6 +69,7 @@ KINDS: Mapping[str, RegisteredKind] = {
     "local": RegisteredKind("eventlake.lakes.local", "Local"),
     "aws": RegisteredKind("eventlake.lakes.aws", "Aws", extra="aws"),
     "azure": RegisteredKind("eventlake.lakes.azure", "Azure", extra="azure"),
+    "databricks": RegisteredKind("eventlake.lakes.databricks", "Databricks", extra="databricks"),
 }
 
 
