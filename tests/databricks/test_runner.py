@@ -1,5 +1,6 @@
 """Runs on Databricks: what is submitted runs by itself, and every way in which a run ends."""
 
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -8,10 +9,11 @@ from typing import Any
 
 import pytest
 
+import eventlake.job
 import eventlake.services.load
 from eventlake.databricks.workspace import Workspace
 from eventlake.errors import EventLakeError, Internal, InvalidSettings, Unavailable
-from eventlake.lakes import cluster_checks, open_job_runner, open_store
+from eventlake.lakes import cluster_checks, open_job_runner, open_store, parse_settings
 from eventlake.lakes.azure_settings import AzureSettings
 from eventlake.model.databricks import DatabricksAuth
 from eventlake.model.job import Phase
@@ -20,7 +22,8 @@ from eventlake.runners.databricks import DatabricksRunner
 from eventlake.runners.wheel import JobFiles
 from eventlake.services.load import LoadResult
 from eventlake.services.read import open_lake
-from tests import lakes
+from eventlake.stores import Store
+from tests import lakes, processes
 from tests.azure.azurite import KEY, Azure, azure
 from tests.databricks.standin import CLUSTER, PRINCIPAL, SECRET, StandIn, databricks
 from tests.processes import PATIENCE
@@ -201,6 +204,45 @@ def test_another_process_takes_up_a_run_by_its_handle(
     assert (state.phase, state.reason) == (Phase.FAILED, "canceled: Run cancelled.")
     with pytest.raises(InvalidSettings, match="has no run 999"):
         again.state("999")
+
+
+def load_elsewhere(words: list[str], raw: Path, env: dict[str, str]) -> None:
+    os.environ.update(env)
+    lake = parse_settings(words)
+    assert isinstance(lake, AzureSettings)
+    load(lake, raw)
+
+
+def test_a_load_follows_the_job_of_a_process_that_was_killed(
+    lake: AzureSettings,
+    azure: Azure,
+    databricks: StandIn,
+    tmp_path: Path,
+    pool: ThreadPoolExecutor,
+) -> None:
+    databricks.hold_runs = True
+    lakes.small_sample(tmp_path / "raw")
+    env = {**azure.env, "DATABRICKS_CLIENT_SECRET": SECRET}
+    killed = processes.start(load_elsewhere, lake.to_words(), tmp_path / "raw", env)
+    store = open_store(lake)
+    wait_until(lambda: [one for one in _staged(store) if one.endswith("submitted.json")])
+    with processes.ended(killed):
+        killed.kill()
+        killed.join()
+    again = pool.submit(load, lake, tmp_path / "raw")
+    ((number, run),) = databricks.runs.items()
+    wait_until(lambda: len(databricks.server.named("runs/get$")) > 3)
+    _, job, *words = run.task["spark_python_task"]["parameters"]
+    assert eventlake.job.main([job, *words], lambda _: lakes.InlineRunner()) == 0
+    run.ended = {"life_cycle_state": "TERMINATED", "result_state": "SUCCESS", "state_message": ""}
+    result = again.result(PATIENCE)
+    assert (result.status, list(databricks.runs)) == ("nothing", [number])
+    assert open_lake(lake).verify(lakes.SOURCE).problems == ()
+    assert store.names("segment-stage/")[0] == []
+
+
+def _staged(store: Store) -> list[str]:
+    return [one.path for one in store.objects("segment-stage")]
 
 
 def test_the_code_is_uploaded_once(lake: AzureSettings, databricks: StandIn) -> None:
