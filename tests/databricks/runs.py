@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from eventlake.runners.wheel import JobFiles
 from tests.databricks.http_server import Refused
 from tests.downloads import cached, pip_install, spark_release
 from tests.processes import SHORT_LIVED, end_session
@@ -27,6 +28,11 @@ def installed(requirements: str) -> Path:
     assert not [one for one in wanted if one.startswith(FORBIDDEN)], "a cluster has its own Spark"
     name = f"job-packages-{sha256(requirements.encode()).hexdigest()[:16]}"
     return cached("What jobs need", name, lambda new: pip_install(new, "--no-deps", *wanted))
+
+
+def download_job_packages() -> None:
+    """Install what the jobs of the tests need."""
+    installed(JobFiles(("azure",)).contents[JobFiles.requirements].decode())
 
 
 @dataclass

@@ -98,7 +98,7 @@ def test_tables_have_comments(databricks: StandIn, root: str) -> None:
 def test_hostile_names_are_quoted(databricks: StandIn, root: str) -> None:
     table = ORDERS.model_copy(
         update={
-            "name": "a`b;c-d e",
+            "name": "a;b-c d'e\"--",
             "source": HOSTILE,
             "location": "segment-data/data/it's/x",
             "columns": (Column(name=HOSTILE, type=Type.STRING),),
