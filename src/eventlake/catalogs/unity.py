@@ -60,7 +60,7 @@ class UnityCatalog:
     api: UnityApi
     registrar: Registrar
     root: str
-    """Such as `s3://bucket`; tables elsewhere are ignored."""
+    """The address of the lake's storage; tables elsewhere are ignored."""
     clock: Clock = SYSTEM_CLOCK
     follows_tables = True
 

@@ -16,7 +16,7 @@ from eventlake.errors import InvalidSettings
 from eventlake.lake import Lake
 from eventlake.lakes.azure_settings import AzureSettings
 from eventlake.lakes.formats import make_format
-from eventlake.lakes.kinds import LakeKind
+from eventlake.lakes.kinds import LakeKind, needs_extra
 from eventlake.model.azure import AZURE_SECRETS
 from eventlake.model.databricks import DatabricksAuth, workspace_address
 from eventlake.model.layout import ADLS_LAYOUT
@@ -105,8 +105,9 @@ class AzureKind(LakeKind):
 
     def _jobs(self) -> "DatabricksJobs":
         # Imported here because the SDK takes seconds, and is an extra of its own.
-        from eventlake.lakes.databricks_jobs import DatabricksJobs  # noqa: PLC0415
-        from eventlake.runners.wheel import JobFiles  # noqa: PLC0415
+        with needs_extra("databricks"):
+            from eventlake.lakes.databricks_jobs import DatabricksJobs  # noqa: PLC0415
+            from eventlake.runners.wheel import JobFiles  # noqa: PLC0415
 
         secrets, settings = self._secrets(), self.settings
         needed = {v: name for name, v in AZURE_SECRETS.items() if secrets.get(name)}
@@ -116,8 +117,8 @@ class AzureKind(LakeKind):
 
     @property
     def workspace(self) -> "Workspace":
-        from eventlake.databricks.workspace import Workspace  # noqa: PLC0415
-
+        with needs_extra("databricks"):
+            from eventlake.databricks.workspace import Workspace  # noqa: PLC0415
         if not self.settings.databricks_instance_url:
             raise InvalidSettings("runs on a cluster need the setting databricks_instance_url")
         settings, secrets = self.settings, self._secrets()

@@ -11,7 +11,6 @@ from eventlake.clock import SYSTEM_CLOCK
 from eventlake.databricks.sql import Warehouse
 from eventlake.databricks.tokens import describe_expiry
 from eventlake.databricks.unity import UnityApi
-from eventlake.databricks.vending import VendedAccess
 from eventlake.databricks.workspace import Workspace
 from eventlake.errors import InvalidSettings
 from eventlake.lake import Lake
@@ -27,7 +26,6 @@ from eventlake.ports import JobRunner
 from eventlake.runners.wheel import JobFiles
 from eventlake.secrets import FileSecrets, FirstSecrets, RenamedSecrets, Secrets
 from eventlake.stores import Store
-from eventlake.stores.s3 import S3
 
 WORKSPACE_SECRETS = {"databricks_client_secret": "client_secret", "databricks_token": "token"}
 STORAGE_SECRETS = {"client_secret": "storage_client_secret", "account_key": "account_key"}
@@ -67,9 +65,7 @@ class DatabricksKind(LakeKind):
         settings = self._storage_settings
         secrets = RenamedSecrets(self._secrets, STORAGE_SECRETS)
         store = load_kind(settings, secrets).open_store(make=make)
-        if self.settings.vend_credentials and isinstance(store, S3):
-            return replace(store, access=self._vended_access())
-        return store
+        return self._with_vended_access(store) if self.settings.vend_credentials else store
 
     @property
     def _storage_settings(self) -> LakeSettings:
@@ -93,7 +89,12 @@ class DatabricksKind(LakeKind):
             }
         )
 
-    def _vended_access(self) -> VendedAccess:
+    def _with_vended_access(self, store: Store) -> Store:
+        # Imported here because lakes in ADLS do without the libraries of S3.
+        from eventlake.databricks.vending import VendedAccess  # noqa: PLC0415
+        from eventlake.stores.s3 import S3  # noqa: PLC0415
+
+        assert isinstance(store, S3), "a rule of the settings"
         access = VendedAccess(
             region=self.settings.aws_region,
             role_arn="unity-catalog",
@@ -101,7 +102,7 @@ class DatabricksKind(LakeKind):
             url=self.settings.storage,
         )
         access.check()
-        return access
+        return replace(store, access=access)
 
     # Tables
 

@@ -3,8 +3,8 @@
 Nothing here imports a vendor's library: `settings_model` works without the extras.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
@@ -85,8 +85,16 @@ def settings_model(kind: str) -> type[LakeSettings]:
 def load_kind(settings: LakeSettings, secrets: "Secrets") -> LakeKind:
     """Load the kind of lake of the settings; raises InvalidSettings if its extra is missing."""
     module, name, extra = KINDS[settings.kind]
-    try:
+    with needs_extra(extra):
         kind: LakeKind = resolve_name(f"{module}:{name}Kind")(settings, secrets)
+    return kind
+
+
+@contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """Raise InvalidSettings with the extra to install if a module is missing."""
+    try:
+        yield
     except ModuleNotFoundError as problem:
         if not extra:
             raise
@@ -94,4 +102,3 @@ def load_kind(settings: LakeSettings, secrets: "Secrets") -> LakeKind:
             f"this lake needs {problem.name}, which is not installed: "
             f"pip install 'eventlake[{extra}]'"
         ) from problem
-    return kind
