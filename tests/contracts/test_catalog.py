@@ -22,9 +22,20 @@ from tests.azure.metastores import Metastore, hive, hive_4, mariadb, private
 from tests.catalogs import MemoryCatalog, add_columns, add_partitions, register
 from tests.databricks.catalogs import AsDelta, api_catalog, sql_catalog
 from tests.databricks.standin import StandIn, databricks
+from tests.databricks.unity_server import IS_WANTED, server_catalog, unity_server
 from tests.lakes import Recorder
 
-__all__ = ["aws", "azure", "databricks", "glue", "hive", "hive_4", "mariadb", "private"]
+__all__ = [
+    "aws",
+    "azure",
+    "databricks",
+    "glue",
+    "hive",
+    "hive_4",
+    "mariadb",
+    "private",
+    "unity_server",
+]
 
 Connect = Callable[[], Catalog]
 
@@ -69,6 +80,11 @@ def _unity_api(request: pytest.FixtureRequest) -> Connect:
     return lambda: AsDelta(api_catalog(here, f"file:{request.getfixturevalue('tmp_path')}"))
 
 
+def _unity_server(request: pytest.FixtureRequest) -> Connect:
+    url: str = request.getfixturevalue("unity_server")
+    return lambda: AsDelta(server_catalog(url, f"file://{request.getfixturevalue('tmp_path')}"))
+
+
 BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Connect]] = {
     "files": _files,
     "glue": _glue,
@@ -78,6 +94,7 @@ BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Connect]] = {
     "memory": _memory,
     "unity": _unity,
     "unity-api": _unity_api,
+    **({"unity-server": _unity_server} if IS_WANTED else {}),
 }
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eventlake.catalogs.unity_tables import unity_table
+from eventlake.catalogs.unity_tables import create_table_statement, unity_table
 from eventlake.databricks.grants import find_grant, quote_name, quote_text
 from eventlake.databricks.sql import SqlError, Warehouse
 from eventlake.databricks.unity import UnityApi
@@ -98,7 +98,7 @@ def test_tables_have_comments(databricks: StandIn, root: str) -> None:
 def test_hostile_names_are_quoted(databricks: StandIn, root: str) -> None:
     table = ORDERS.model_copy(
         update={
-            "name": "a;b-c d'e\"--",
+            "name": "select",
             "source": HOSTILE,
             "location": "segment-data/data/it's/x",
             "columns": (Column(name=HOSTILE, type=Type.STRING),),
@@ -117,6 +117,12 @@ def test_hostile_names_are_quoted(databricks: StandIn, root: str) -> None:
 
 
 def test_quotes() -> None:
+    hostile = ORDERS.model_copy(
+        update={"database": "a`.b", "name": "x`; DROP TABLE y", "source": ""}
+    )
+    statement = create_table_statement("c`d", unity_table("s3://it's", hostile))
+    assert statement.startswith("CREATE TABLE IF NOT EXISTS `c``d`.`a``.b`.`x``; DROP TABLE y` (")
+    assert "LOCATION 's3://it\\'s/" in statement
     assert quote_name("a`b") == "`a``b`"
     assert quote_text("it's \\") == "'it\\'s \\\\'"
 

@@ -240,6 +240,7 @@ def _column(table: Mapping[str, Any], position: int, found: Mapping[str, Any]) -
     text = kind["name"]
     if text == "decimal":
         text = f"decimal({kind['precision']},{kind['scale']})"
+    text = text.removesuffix("_ltz")
     keys = table.get("partition_columns", [])
     name = found["name"]
     index = {"partition_index": keys.index(name)} if name in keys else {}
@@ -265,7 +266,7 @@ def unity_routes(here: Unity) -> dict[str, Any]:
         f"POST {api}/tables": here.create_table,
         f"DELETE {api}/tables/": here.delete_table,
         f"GET {api}/external-locations": lambda _: {"external_locations": here.locations},
-        f"GET {api}/permissions/table/": here.permissions,
-        f"PATCH {api}/permissions/table/": here.permissions,
+        f"GET {api}/permissions/TABLE/": here.permissions,
+        f"PATCH {api}/permissions/TABLE/": here.permissions,
         "POST /api/2.0/unity-catalog/temporary-path-credentials": here.vend,
     }
