@@ -15,7 +15,7 @@ PARALLEL = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup demo test unit lint abuse kills recover bench bench-collect bench-up bench-api docs
+.PHONY: help setup demo test test-unity unit lint abuse kills recover bench bench-collect bench-up bench-api docs
 
 help:  ## these words, one line each
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,10 @@ demo: setup  ## land a sample in ./demo-lake, show the tables, run a query
 test: setup  ## every test, exactly as CI
 	@$(BIN)/python -m tests.prefetch & \
 	$(BIN)/python -m pytest $(PARALLEL)
+
+test-unity: setup  ## Unity Catalog's tests against an independent server, which is built first
+	EVENTLAKE_UNITY=1 CARGO_PROFILE_DEV_DEBUG=0 \
+	$(BIN)/python -m pytest tests/contracts/test_catalog.py -k unity-server
 
 unit: setup  ## rules and kernels only: no Spark, seconds
 	$(BIN)/python -m pytest tests/unit --numprocesses auto --dist loadfile

@@ -74,6 +74,17 @@ class TableFormat(Protocol):
 
 
 @runtime_checkable
+class FollowsTables(Protocol):
+    """A catalog that repeats what engines read from the tables themselves.
+
+    It is told of new tables and columns only: engines find partitions without it, and nobody
+    changes types in it.
+    """
+
+    follows_tables: bool
+
+
+@runtime_checkable
 class BringsSparkSettings(Protocol):
     """A store, catalog or table format that needs Spark settings; most need none."""
 

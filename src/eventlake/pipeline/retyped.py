@@ -11,6 +11,7 @@ from eventlake.model.schema import TableSchema, standard_columns
 from eventlake.model.settings import SourceSettings
 from eventlake.model.tables import catalog_name, table_path
 from eventlake.model.types import Type
+from eventlake.ports import FollowsTables
 
 Types = Mapping[str, Mapping[str, Type]]
 """Types by table and column."""
@@ -39,9 +40,10 @@ def find_retyped(lake: Lake, ledger: Ledger, state: State) -> CatalogTypes:
 
     Raises `InvalidSettings` if a column has a type that EventLake does not write, or if it is a
     standard column, the types of which are fixed. With a catalog that cannot be read, returns no
-    types and a warning: registering the run's tables fails with the same error.
+    types and a warning: registering the run's tables fails with the same error. A catalog that
+    follows the tables is not read.
     """
-    if state.settings is None or not state.tables:
+    if state.settings is None or not state.tables or isinstance(lake.catalog, FollowsTables):
         return CatalogTypes({})
     try:
         entries = {one.name: one for one in lake.catalog.tables(state.settings.database)}

@@ -178,7 +178,7 @@ class Probe:
             location=f"{self.layout.stage}/{self.probe_name}",
             columns=(Column(name="id", type=Type.STRING),),
             partition_columns=("day",),
-            format=self.parts.format.name,
+            format=getattr(self.catalog, "probe_format", self.parts.format.name),
         )
 
     def publish_table(self) -> str:
