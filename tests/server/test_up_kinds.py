@@ -65,9 +65,12 @@ def test_a_replay_ends_once_although_worker_and_server_are_killed(
         replay = server.ask("POST", "/replays", window).json()
         assert (replay["chunks"], replay["state"]) == (3, "running")
         path = f"/replays/{replay['id']}"
-        wait_until(
-            lambda: server.ask("GET", path).json()["chunks_done"] == 1
-        )  # a day without events
+
+        def has_done_one() -> bool:
+            shown = server.ask("GET", path).json()
+            return shown["chunks_done"] == 1 and shown["active_run"] is not None
+
+        wait_until(has_done_one)  # the first day has no events
         number = server.ask("GET", path).json()["active_run"]
         os.kill(owner_pid(wait_until_planned(server, number)), signal.SIGKILL)
         wait_until(lambda: show(server, number)["attempt"] == 2)

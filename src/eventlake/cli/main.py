@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import eventlake as python_api
-from eventlake.cli import change, control, people, quarantine, runs, show, suppress
+from eventlake.cli import (
+    change,
+    control,
+    databricks,
+    notify,
+    people,
+    quarantine,
+    runs,
+    show,
+    suppress,
+    workspace,
+)
 from eventlake.cli.compact import compact
 from eventlake.cli.failures import FAILED, FINISHED, PARTIAL, run_command
 from eventlake.cli.forget import forget
@@ -56,6 +67,7 @@ app = typer.Typer(
 
 app.add_typer(suppress.app, name="suppress")
 app.add_typer(quarantine.app, name="quarantine")
+app.add_typer(databricks.app, name="databricks")
 app.command("import-settings")(import_settings)
 for name, group in {
     "source": control.source_app,
@@ -63,6 +75,7 @@ for name, group in {
     "runs": runs.app,
     "replays": runs.replays_app,
     "erasures": runs.erasures_app,
+    "notify": notify.notify_app,
     "token": people.token_app,
     "user": people.user_app,
 }.items():
@@ -70,6 +83,8 @@ for name, group in {
 for one in (up, control.connect, control.enable, control.disable, control.schedule):
     app.command()(one)
 for one in (control.history, control.health):
+    app.command()(one)
+for one in (workspace.export, workspace.apply, workspace.recover):
     app.command()(one)
 
 

@@ -1,7 +1,8 @@
 """What runs landed: counts per table and day, and the log of schema changes, from their reports."""
 
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -55,6 +56,8 @@ class TableResult(FrozenModel):
     files: int = 0
     error_code: str = ""
     error: str = ""
+    newest: datetime | None = None
+    """When the newest of its rows was received."""
 
 
 class Outcome(FrozenModel):
@@ -101,7 +104,7 @@ def list_pins(
 
 def list_results(session: Session, run_id: int) -> tuple[TableResult, ...]:
     """What a run landed: in all, then by table; empty until it has ended."""
-    columns = [run_tables.c[name] for name in TableResult.model_fields]
+    columns = [run_tables.c[name] for name in TableResult.model_fields if name != "newest"]
     query = sa.select(*columns).where(run_tables.c.run_id == run_id).order_by(run_tables.c.table)
     return tuple(TableResult.model_validate(row._asdict()) for row in session.execute(query))
 
@@ -127,8 +130,13 @@ def _read_table(line: Line) -> TableResult:
         new_columns=tuple(NewColumn(**column) for column in columns),
         error_code=line.get("error_code") or "",
         error=line.get("error") or "",
+        newest=_read_time(line.get("newest_received_at")),
         **{name: line.get(field) or 0 for name, field in _FIELDS.items()},
     )
+
+
+def _read_time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC) if text else None
 
 
 def store_results(session: Session, ended: Sequence[tuple[Run, Outcome]], now: datetime) -> None:
@@ -137,10 +145,14 @@ def store_results(session: Session, ended: Sequence[tuple[Run, Outcome]], now: d
     results = [Result(run, table) for run, outcome in ended for table in outcome.tables]
     if not results:
         return
-    rows = [{**result.table.model_dump(mode="json"), "run_id": result.run.id} for result in results]
+    rows = [
+        {**one.table.model_dump(mode="json", exclude={"newest"}), "run_id": one.run.id}
+        for one in results
+    ]
     insert_if_absent(session, run_tables, rows)
     changes = [
-        {"source_id": result.run.source_id, "run_id": result.run.id, "created_at": now, **change}
+        {"source_id": result.run.source_id, "run_id": result.run.id, **change}
+        | {"created_at": result.run.ended_at or now}
         for result in results
         for change in _list_changes(result.table)
     ]
@@ -152,8 +164,8 @@ def store_results(session: Session, ended: Sequence[tuple[Run, Outcome]], now: d
     if changes:
         session.execute(schema_log.insert(), changes)
     # A replay lands again what was counted when it came.
-    days = [_daily_row(result) for result in results if result.run.lane == "sync"]
-    add_to_rows(session, daily, COUNTS, days)
+    synced = (result for result in results if result.run.lane == "sync")
+    add_to_rows(session, daily, COUNTS, _sum_days(synced))
 
 
 class Result(NamedTuple):
@@ -163,10 +175,15 @@ class Result(NamedTuple):
     table: TableResult
 
 
-def _daily_row(result: Result) -> dict[str, Any]:
-    counts = {name: getattr(result.table, name) for name in COUNTS}
-    key = {"source_id": result.run.source_id, "day": run_day(result.run.lake_run)}
-    return {**key, "table": result.table.table, **counts}
+def _sum_days(results: Iterable[Result]) -> list[dict[str, Any]]:
+    """A row for each source, day and table, in the order in which transactions lock them."""
+    sums: dict[tuple[str, str, str], Counter[str]] = {}
+    for run, table in results:
+        key = (run.source_id, run_day(run.lake_run), table.table)
+        counts = {name: getattr(table, name) for name in COUNTS}
+        sums.setdefault(key, Counter()).update(counts)
+    names = ("source_id", "day", "table")
+    return [dict(zip(names, key, strict=True)) | dict(sums[key]) for key in sorted(sums)]
 
 
 def _list_pins(run: Run, outcome: Outcome) -> Iterator[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""The tables of the control database. Rows of sources, lakes and runs are never deleted."""
+"""The tables of the control database. Of their rows, only old runs and notices are deleted."""
 
 from typing import Any
 
@@ -130,6 +130,7 @@ schedules = Table(
     _created_at(),
     _time("enabled_at"),
     _time("considered_to"),
+    _time("changed_at"),
     _time("next_slot", index=True),
 )
 
@@ -255,7 +256,7 @@ schema_log = Table(
     metadata,
     Column("id", Key, primary_key=True),
     _source(index=True),
-    Column("run_id", Key, ForeignKey("runs.id"), nullable=False),
+    Column("run_id", Key, ForeignKey("runs.id")),
     _text("table"),
     _text("column"),
     _text("change"),
@@ -270,6 +271,13 @@ daily = Table(
     _text("day", primary_key=True),
     _text("table", primary_key=True),
     *_counts(),
+    Index(
+        "ix_daily_totals",
+        "source_id",
+        "day",
+        sqlite_where=text("\"table\" = ''"),
+        postgresql_where=text("\"table\" = ''"),
+    ),
 )
 
 notices = Table(
@@ -290,4 +298,15 @@ leases = Table(
     _text("holder"),
     Column("epoch", Integer, nullable=False),
     _time("until", nullable=False),
+)
+
+saved_queries = Table(
+    "saved_queries",
+    metadata,
+    Column("id", Key, primary_key=True),
+    _text("name", unique=True),
+    _text("lake_id", ForeignKey("lakes.id")),
+    _text("sql"),
+    _text("actor"),
+    _created_at(),
 )

@@ -2,9 +2,6 @@
 
 from eventlake.model.values import FrozenModel
 
-READ_FAILED = 3
-"""The exit status of a process that was to read the quarantine, and whose output is an error."""
-
 
 class QuarantineQuery(FrozenModel):
     """Which quarantined lines to list."""

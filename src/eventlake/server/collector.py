@@ -23,6 +23,7 @@ from eventlake.control.vault import Vault
 from eventlake.errors import EventLakeError
 from eventlake.lakes import open_store
 from eventlake.model.settings import SourceSettings
+from eventlake.server.collected import CollectedEvents
 from eventlake.stores import Store
 
 
@@ -179,3 +180,15 @@ class ManagedCollector:
         if key not in self._warned:
             self._warned.add(key)
             sys.stderr.write(f"warning: {' '.join(message.split())}\n")
+
+
+def read_collected(app: App) -> dict[str, CollectedEvents]:
+    """What the collector has received since it started, by the source's slug."""
+    return {
+        one.name: CollectedEvents(
+            accepted=one.counts.accepted,
+            rejected=one.counts.rejected.total(),
+            lag_seconds=one.get_gauges()["archive_lag_seconds"],
+        )
+        for one in app.keys.sources
+    }

@@ -219,6 +219,8 @@ def _prepare(parts: Lake, ledger: Ledger, state: State, request: ReplayRequest) 
     settings = resolve_source(parts.store, parts.layout, request.source, **request.changes)
     settings = settings.of_workspace(parts.workspace)
     _check_changes(request, state, settings)
+    if parts.format.versioned and state.settings:
+        _check_partitions(state.settings, settings, parts.format.name.capitalize())
     check_claims(parts.store, parts.layout, settings)
     history = read_history(ledger, state.sequence)
     window = _parse_window(request, settings)
@@ -258,6 +260,16 @@ def _check_changes(request: ReplayRequest, state: State, settings: SourceSetting
         raise InvalidSettings(
             "partition_by_slug changes the folder of the source, which a replay cannot do: load "
             "the raw logs into another lake with this setting"
+        )
+
+
+def _check_partitions(before: SourceSettings, settings: SourceSettings, name: str) -> None:
+    """Raise `InvalidSettings` if the partition columns of versioned tables would change."""
+    if before.date_partition != settings.date_partition:
+        raise InvalidSettings(
+            f"date_partition is {str(settings.date_partition)!r}, and the partition columns of "
+            f"{name} tables cannot change: `eventlake drop {settings.source}`, then load "
+            f"the raw logs again with --date-partition {settings.date_partition}"
         )
 
 

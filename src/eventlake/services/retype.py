@@ -121,6 +121,11 @@ def retype(
     """
     progress = progress or NoProgress()
     parts = open_parts(lake, clock=clock)
+    if parts.format.versioned:
+        raise InvalidSettings(
+            f"a column of a {parts.format.name.capitalize()} table has one type in all files: use "
+            "--replay, which rewrites all rows of the table"
+        )
 
     def attempt() -> RetypeResult:
         progress.step("plan", 0, 1, 0)

@@ -4,8 +4,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from eventlake.control.lake_access import open_source_access
-from eventlake.control.quarantine import list_quarantined, summarize_quarantine
 from eventlake.control.results import Pin, list_pins
 from eventlake.control.run_kinds import Kind
 from eventlake.control.runs import Run, RunRequest
@@ -13,6 +11,7 @@ from eventlake.model.quarantine import QuarantinePage, QuarantineQuery, Quaranti
 from eventlake.model.values import FrozenModel
 from eventlake.server.access import Operator, Viewer
 from eventlake.server.context import Context
+from eventlake.server.readers import find_place
 from eventlake.server.requests import After, AfterNumber, Limit, OnceOnly, Page, Text, Word
 from eventlake.server.routes.runs import OfSource, Queue, start
 
@@ -85,16 +84,17 @@ def show_quarantine(
 ) -> QuarantinePage:
     """List the quarantined lines of a source, those of the newest runs first."""
     with context.database.read() as session:
-        access = open_source_access(session, source, context.vault)
-    return list_quarantined(access, QuarantineQuery(reason=reason, after=after or "", limit=limit))
+        place = find_place(session, source, context.vault)
+    query = QuarantineQuery(reason=reason, after=after or "", limit=limit)
+    return context.readers.ask(place, "quarantine", query, QuarantinePage)
 
 
 @router.get("/quarantine/reasons")
 def show_reasons(_: Viewer, context: Context, source: Source) -> QuarantineSummary:
     """Count the quarantined lines of a source, by day and reason."""
     with context.database.read() as session:
-        access = open_source_access(session, source, context.vault)
-    return summarize_quarantine(access)
+        place = find_place(session, source, context.vault)
+    return context.readers.ask(place, "quarantine_reasons", None, QuarantineSummary)
 
 
 @router.post("/quarantine/redrive", status_code=201, response_model=Run)

@@ -22,6 +22,7 @@ from eventlake.model.erasure import Receipt
 from eventlake.model.values import FrozenModel
 from eventlake.server.access import Admin
 from eventlake.server.context import Context, ServerContext
+from eventlake.server.problems import MEDIA_TYPE
 from eventlake.server.requests import AfterNumber, Limit, Number, OnceOnly, Page, Word
 from eventlake.services.suppress import (
     SuppressionChange,
@@ -33,7 +34,10 @@ from eventlake.services.suppress import (
 _TOO_LARGE: dict[int | str, dict[str, Any]] = {
     400: {
         "description": "The request has over 512,000 bytes",
-        "content": {"application/json": {"schema": {"type": "object"}}},
+        "content": {
+            "application/json": {"schema": {"type": "object"}},
+            MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}},
+        },
     }
 }
 """The collector's HTTP server refuses such requests, in its own form."""
