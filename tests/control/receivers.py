@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email import message_from_bytes
-from email.message import Message
+from email.message import EmailMessage
+from email.policy import default
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -20,7 +21,7 @@ HOST = "127.0.0.1"
 class MailServer:
     """Mails that arrived, and how the server answers."""
 
-    mails: list[Message] = field(default_factory=list)
+    mails: list[EmailMessage] = field(default_factory=list)
     recipients: list[list[str]] = field(default_factory=list)
     logins: list[tuple[str, str]] = field(default_factory=list)
     was_secure: list[bool] = field(default_factory=list)
@@ -31,7 +32,7 @@ class MailServer:
     async def handle_DATA(self, _: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
         if self.answer.startswith("250"):
             assert isinstance(envelope.content, bytes)
-            self.mails.append(message_from_bytes(envelope.content))
+            self.mails.append(message_from_bytes(envelope.content, policy=default))
             self.recipients.append(envelope.rcpt_tos)
             self.was_secure.append(session.ssl is not None)
             self.arrived.set()

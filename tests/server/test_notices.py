@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.clocks import SimulatedClock
 from tests.control.receivers import HookServer, hook_server, mail_server
 from tests.server.servers import Api, serving
 from tests.server.test_commands import Run, run, web
+from tests.server.test_up import up, wait_until
 
 __all__ = ["run", "web"]  # fixtures
 
@@ -101,6 +103,34 @@ def test_a_channel_from_its_making_to_its_end(api: Api, hooks: HookServer) -> No
     assert len(api.get("/deliveries")["items"]) == 2
     actions = {one["action"] for one in api.get("/audit")["items"]}
     assert {"channel.add", "channel.rotate", "rule.remove", "delivery.redeliver"} <= actions
+
+
+def test_a_failure_reaches_a_mail_server_within_a_minute(url: str, tmp_path: Path) -> None:
+    """A real server, a real worker that cannot read the lake's secret, a real mail server."""
+    with mail_server() as mail, up(tmp_path, url) as server:
+        kinds = server.ask("GET", "/lakes/kinds").json()["items"]
+        secret = next(one for one in kinds if one["kind"] == "azure")["secrets"][0]
+        place = {"storage_account": "account", "storage_container": "container"}
+        lake = {"slug": "az", "kind": "azure", "settings": {**place, secret: "env:NOT_THERE"}}
+        email = {"to": ["ops@example.com"], "host": "127.0.0.1", "port": mail.port}
+        channel = {"name": "ops", "kind": "email", "settings": email}
+        for path, body in (
+            ("/lakes", lake),
+            ("/sources", {"slug": "web", "lake": "az"}),
+            ("/channels", channel),
+            ("/runs", {"source": "web"}),
+        ):
+            reply = server.ask("POST", path, body)
+            assert reply.status_code == 201, reply.text
+        assert mail.arrived.wait(150)
+        arrived = datetime.now(UTC)
+        [run_] = server.ask("GET", "/runs").json()["items"]
+        assert arrived - datetime.fromisoformat(run_["ended_at"]) < timedelta(seconds=60)
+        text = mail.mails[0].get_content()
+        assert "'env:NOT_THERE': the environment has no such variable" in " ".join(text.split())
+        assert f"{server.url}/runs/{run_['id']}" in text
+        wait_until(lambda: "eventlake_leader 1.0" in httpx.get(f"{server.url}/metrics").text)
+        assert server.stop() == 0
 
 
 def test_an_operator_tests_and_a_viewer_only_reads(api: Api, hooks: HookServer) -> None:
