@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from tests import lakes
-from tests.lakes import InlineRunner, LakeContents
+from tests.lakes import InlineRunner, LakeContents, Place
 from tests.stores import WatchedDisk
 
 from eventlake.cli.rows import decode_rows
@@ -32,7 +32,7 @@ from eventlake.services.forget import forget
 from eventlake.services.read import open_lake
 from eventlake.services.redrive import RedriveRequest, redrive
 from eventlake.services.replay import ReplayRequest, replay
-from eventlake.services.retype import retype
+from eventlake.services.retype import retype, retype_request
 from eventlake.stores import Disk
 
 SEQUENCES = int(os.environ.get("EVENTLAKE_SEQUENCES", "200"))
@@ -79,12 +79,17 @@ class World:
 
     folder: Path
     random: Random
+    table_format: Literal["parquet", "delta"] = "parquet"
     suppressed: set[str] = field(default_factory=set)
     forgotten: set[str] = field(default_factory=set)
 
     @property
     def lake(self) -> Path:
         return self.folder / "lake"
+
+    @property
+    def place(self) -> Place:
+        return lakes.delta(self.lake) if self.table_format == "delta" else self.lake
 
     @property
     def raw(self) -> Path:
@@ -111,7 +116,7 @@ class World:
 
     def open(self, changes: int) -> Lake:
         """The lake, for a run that is killed after so many changes."""
-        return WatchedDisk(str(self.lake), KillSwitch(changes)).lake()
+        return WatchedDisk(str(self.lake), KillSwitch(changes)).lake(self.table_format)
 
     def bury(self) -> None:
         """Let the runs that were killed look dead: their process, which is this one, lives on."""
@@ -169,7 +174,10 @@ def replay_all(world: World, lake: Lake) -> None:
     """Build the source again, with settings that are fixed otherwise."""
     partition = world.random.choice(("day", "day/hour", "year/month/day"))
     naming = world.random.choice(("segment", "native", "segment"))
-    run_replay(world, lake, all_time=True, changes={"date_partition": partition, "naming": naming})
+    changes = {"date_partition": partition, "naming": naming}
+    if world.table_format == "delta":  # the partition columns of a Delta table cannot change
+        changes.pop("date_partition")
+    run_replay(world, lake, all_time=True, changes=changes)
 
 
 def run_replay(world: World, lake: Lake, **fields: Any) -> None:
@@ -188,7 +196,12 @@ def retype_column(world: World, lake: Lake) -> None:
     tables = [name for name, columns in world.tables().items() if column in columns]
     if tables:
         kind = world.random.choice(("string", "decimal", "bigint", "boolean"))
-        result = retype(f"web.{world.random.choice(tables)}", {column: kind}, lake=lake)
+        table = f"web.{world.random.choice(tables)}"
+        if world.table_format == "delta":
+            request = retype_request(table, {column: kind}, lake=lake)
+            replay(request, lake=lake, where=InlineRunner(), suppressed=sorted(world.suppressed))
+            return
+        result = retype(table, {column: kind}, lake=lake)
         assert result.status == "finished", result.message
 
 
@@ -233,7 +246,7 @@ def redrive_lines(world: World, lake: Lake) -> None:
 
 def correct_lines(world: World) -> Path:
     """Write the quarantine with valid lines for some of the invalid ones."""
-    rows = decode_rows(open_lake(world.lake).quarantine("web"))
+    rows = decode_rows(open_lake(world.place).quarantine("web"))
     for row in rows:
         if world.random.random() < 0.5:
             row["raw"] = make_line(world.random)
@@ -270,7 +283,15 @@ def run_step(world: World, operation: Callable[[World, Lake], None]) -> str:
 
 @pytest.mark.parametrize("seed", range(SEQUENCES))
 def test_a_random_sequence_ends_as_a_fresh_load(tmp_path: Path, seed: int) -> None:
-    world = World(tmp_path, Random(seed))
+    check_sequence(World(tmp_path, Random(seed)))
+
+
+@pytest.mark.parametrize("seed", range(SEQUENCES // 25))
+def test_a_random_sequence_of_a_lake_with_delta_tables(tmp_path: Path, seed: int) -> None:
+    check_sequence(World(tmp_path, Random(seed), "delta"))
+
+
+def check_sequence(world: World) -> None:
     operations, weights = list(OPERATIONS), list(OPERATIONS.values())
     steps = [run_step(world, load_new)]
     for operation in world.random.choices(operations, weights, k=STEPS):
@@ -279,14 +300,15 @@ def test_a_random_sequence_ends_as_a_fresh_load(tmp_path: Path, seed: int) -> No
     load_all(world, untouched)
     for user in sorted(world.forgotten):  # those whose forget was killed before it was recorded
         forget(user, lake=untouched)
-    assert open_lake(world.lake).verify("web").problems == (), steps
+    assert open_lake(world.place).verify("web").problems == (), steps
     assert_forgotten(world)
     if world.ledger.read_state().pinned:  # types that are set outlive all but a drop
         drop_source(world, untouched)
     run_replay(world, untouched, all_time=True, infer=True)
-    fresh, users = tmp_path / "fresh", sorted(world.suppressed)
+    fresh, users = world.folder / "fresh", sorted(world.suppressed)
     logs = [one for one in (world.raw, world.redriven) if one.exists()]
-    lakes.load(logs, fresh, settings=world.settings, suppressed=users)
+    place = lakes.delta(fresh) if world.table_format == "delta" else fresh
+    lakes.load(logs, place, settings=world.settings, suppressed=users)
     ours, theirs = lakes.read_folder(world.lake), lakes.read_folder(fresh)
     lakes.assert_same(ours, theirs, CONTENT)
     assert_quarantined(world, count_quarantine(ours), count_quarantine(theirs))

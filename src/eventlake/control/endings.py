@@ -11,6 +11,7 @@ from eventlake.control.end_notices import note_ends
 from eventlake.control.incidents import count_failures
 from eventlake.control.results import Outcome, store_results
 from eventlake.control.rollups import store_rollups
+from eventlake.control.run_kinds import Kind
 from eventlake.control.runs import Run, RunState, promote_waiting, to_run
 from eventlake.control.tables import IS_ACTIVE, LOCK_ORDER, runs, schedules
 from eventlake.errors import Conflict, InsufficientPermissions, InvalidSettings, Unavailable
@@ -72,9 +73,7 @@ def end_runs(
     found = [to_run(row) for row in session.execute(_RUNNING, {"ids": ids})]
     found = [run for run in found if (run.id, run.attempt) in outcomes]
     slots = _read_next_slots(session, found)
-    ended = [
-        _end(run, outcomes[run.id, run.attempt], slots.get(run.source_id), now) for run in found
-    ]
+    ended = [_end(run, outcomes[run.id, run.attempt], slots.get(run.id), now) for run in found]
     _store(session, ended)
     ended_now = [run for run in ended if run.ended_at]
     results = [(run, outcomes[run.id, run.attempt]) for run in ended_now]
@@ -90,9 +89,10 @@ def _end(run: Run, outcome: Outcome, next_slot: datetime | None, now: datetime) 
     """The run after an attempt."""
     result: dict[str, Any] = {"lake_run": outcome.lake_run or run.lake_run, "progress": {}}
     result |= {"error_code": outcome.error_code, "error": outcome.error}
+    result |= {"plan": outcome.plan, "result": outcome.result}
     state, reason = outcome.state, run.reason
     if run.state is RunState.CANCELLING:
-        if state in (RunState.FINISHED, RunState.PARTIAL):
+        if state in (RunState.FINISHED, RunState.PARTIAL) and _writes(run):
             reason = TOO_LATE
         elif reason == OVERDUE:
             state, result["error"] = RunState.FAILED, OVERDUE
@@ -109,12 +109,16 @@ def _end(run: Run, outcome: Outcome, next_slot: datetime | None, now: datetime) 
     return run.model_copy(update=result)
 
 
+def _writes(run: Run) -> bool:
+    return not run.dry_run and run.kind != Kind.VERIFY
+
+
 def cancel_overdue(session: Session, now: datetime) -> int:
-    """Ask runs that take longer than their schedule allows to stop; return how many."""
+    """Ask syncs that take longer than their schedule allows to stop; return how many."""
     rows = session.execute(
         sa.select(runs.c.id, runs.c.started_at, schedules.c.rule)
         .join(schedules, schedules.c.source_id == runs.c.source_id)
-        .where(IS_ACTIVE, runs.c.state == RunState.RUNNING)
+        .where(IS_ACTIVE, runs.c.state == RunState.RUNNING, runs.c.lane == "sync")
     )
     late = [
         row.id
@@ -132,10 +136,12 @@ def cancel_overdue(session: Session, now: datetime) -> int:
     return asked.rowcount
 
 
-def _read_next_slots(session: Session, found: Sequence[Run]) -> dict[str, datetime | None]:
-    ids = {run.source_id for run in found}
+def _read_next_slots(session: Session, found: Sequence[Run]) -> dict[int, datetime | None]:
+    """The next slot of each run; only syncs have one."""
+    ids = {run.source_id for run in found if run.lane == "sync"}
     rows = session.execute(_NEXT_SLOTS, {"sources": list(ids)}) if ids else ()
-    return {row.source_id: row.next_slot for row in rows}
+    slots = {row.source_id: row.next_slot for row in rows}
+    return {run.id: slots.get(run.source_id) for run in found if run.lane == "sync"}
 
 
 _STORED = (
@@ -151,6 +157,8 @@ _STORED = (
     "error_code",
     "error",
     "ended_at",
+    "plan",
+    "result",
 )
 
 

@@ -75,11 +75,20 @@ class SubmittedSpark:
 
         return SparkSession.builder.config(map=dict(self.settings)).getOrCreate()
 
+    def stop(self) -> None:
+        self.session().stop()
+
     @property
     def parallelism(self) -> int:
         conf = self.session().conf
         names = ("spark.default.parallelism", "spark.executor.instances", "spark.executor.cores")
         return parallelism(*(int(conf.get(name, "0") or 0) for name in names))
+
+
+def on_running_cluster(settings: Mapping[str, str]) -> SubmittedSpark:
+    """The session of a cluster that was not started for the job, with what a session can set."""
+    own = {name: value for name, value in CONF.items() if name.startswith("spark.sql.")}
+    return SubmittedSpark({**own, **settings})
 
 
 def parallelism(default: int, executors: int, cores: int) -> int:

@@ -4,7 +4,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 
 from eventlake.control.monitor import Monitor
@@ -14,15 +14,18 @@ from eventlake.control.supervisor import Supervisor
 from eventlake.errors import EventLakeError
 from eventlake.server.installation import Installation
 from eventlake.server.metrics import ServerMetrics
+from eventlake.server.parts import Part
 
 RESTART_SECONDS = 1.0
 
 
 @contextmanager
-def running_loops(installation: Installation, metrics: ServerMetrics) -> Iterator[None]:
-    """Schedule, supervise runs, send notices and monitor until the end of the block.
+def running_loops(
+    installation: Installation, parts: Set[Part], metrics: ServerMetrics
+) -> Iterator[None]:
+    """Run the loops of a server's parts until the end of the block; runs go on after it.
 
-    Runs go on after it.
+    A worker schedules, supervises runs, sends notices and monitors.
     """
     stop = threading.Event()
     holder = f"{socket.gethostname()}:{os.getpid()}"
@@ -40,14 +43,17 @@ def running_loops(installation: Installation, metrics: ServerMetrics) -> Iterato
         installation.database, installation.vault, holder, installation.clock, is_alone
     )
     loops = {
-        "scheduler": scheduler.run,
-        "supervisor": supervisor.run,
-        "outbox": outbox.run,
-        "monitor": monitor.run,
+        Part.WORKER: {
+            "scheduler": scheduler.run,
+            "supervisor": supervisor.run,
+            "outbox": outbox.run,
+            "monitor": monitor.run,
+        }
     }
     threads = [
         threading.Thread(target=_keep_running, args=(run, stop), name=name)
-        for name, run in loops.items()
+        for part in parts
+        for name, run in loops.get(part, {}).items()
     ]
     for thread in threads:
         thread.start()

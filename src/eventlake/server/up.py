@@ -2,12 +2,14 @@
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
+from eventlake.clock import Clock
 from eventlake.collect.app import App
 from eventlake.collect.keys import SourceKeys
 from eventlake.collect.limits import DEFAULTS, Limits
@@ -21,17 +23,22 @@ from eventlake.control.users import has_people, has_users
 from eventlake.errors import InvalidSettings
 from eventlake.lakes.kinds import settings_model
 from eventlake.model.values import FrozenModel
-from eventlake.server.app import build_app
-from eventlake.server.collector import ManagedCollector
+from eventlake.server.app import build_app, build_probes
+from eventlake.server.collector import ManagedCollector, read_collected
 from eventlake.server.context import Address, ServerContext, SetupCode
 from eventlake.server.installation import DEFAULT_DATABASE, Installation, open_installation
 from eventlake.server.loops import running_loops
 from eventlake.server.metrics import ServerMetrics
+from eventlake.server.parts import ALL_PARTS, Part
 from eventlake.stores import Disk
+
+if TYPE_CHECKING:
+    from eventlake.server.oidc import OidcProvider
 
 FIRST_LAKE = "main"
 LIMITS = replace(DEFAULTS, seal_seconds=10.0)
 """Events are archived after 10 seconds, so that a sync on request lands what has just come."""
+OIDC_VARIABLE = "EVENTLAKE_OIDC_ISSUER"
 API_THREADS = 12
 """Fewer than the database's pool has connections, of which each thread uses one."""
 
@@ -47,6 +54,7 @@ class UpSettings:
     port: int = 8400
     spool: Path = Path("spool")
     limits: Limits = LIMITS
+    parts: Set[Part] = ALL_PARTS
 
 
 class Started(FrozenModel):
@@ -59,14 +67,21 @@ class Started(FrozenModel):
 def run_server(settings: UpSettings, on_ready: Callable[[Started], None]) -> None:
     """Serve until SIGTERM or SIGINT; call `on_ready` once when listening.
 
-    Raises InvalidSettings for an address that others can reach while nobody has been added.
+    Raises InvalidSettings for an address at which others can reach the API while nobody has been
+    added, and for a server of some parts on SQLite, where it is the only one.
     """
     with open_installation(settings.database, is_server=True) as installation:
+        if installation.file and settings.parts != ALL_PARTS:
+            raise InvalidSettings(
+                "--only is for several servers on PostgreSQL, and a file of SQLite has only one "
+                "server: leave --only out, or give a URL of PostgreSQL as --database"
+            )
         _add_first_lake(installation, settings.lake)
-        setup = _prepare_setup(installation, settings.address)
+        has_api = Part.API in settings.parts
+        setup = _prepare_setup(installation, settings.address) if has_api else None
         listener = open_listener(settings.address.host, settings.port)
         metrics = ServerMetrics(installation.database, installation.clock)
-        with running_loops(installation, metrics):
+        with running_loops(installation, settings.parts, metrics):
             context = ServerContext(
                 installation.database,
                 installation.vault,
@@ -74,6 +89,7 @@ def run_server(settings: UpSettings, on_ready: Callable[[Started], None]) -> Non
                 installation.clock,
                 setup,
                 metrics=metrics,
+                oidc=_open_oidc(installation.clock),
             )
             run_event_loop(_serve(settings, installation, listener, context, on_ready))
 
@@ -97,6 +113,21 @@ def _prepare_setup(installation: Installation, address: Address) -> SetupCode | 
         return None if has_users(session) else SetupCode(installation.clock.now())
 
 
+def _open_oidc(clock: Clock) -> "OidcProvider | None":
+    """The OpenID provider of the environment; its libraries are an extra."""
+    if not os.environ.get(OIDC_VARIABLE):
+        return None
+    try:
+        from eventlake.server.oidc import OidcProvider, OidcSettings  # noqa: PLC0415
+    except ModuleNotFoundError as problem:
+        raise InvalidSettings(
+            f"{OIDC_VARIABLE} is set, and {problem.name} is not installed: "
+            "pip install 'eventlake[oidc]'"
+        ) from None
+    settings = OidcSettings.from_environment(os.environ)
+    return OidcProvider(settings, clock) if settings else None
+
+
 async def _serve(
     settings: UpSettings,
     installation: Installation,
@@ -107,16 +138,22 @@ async def _serve(
     anyio.to_thread.current_default_thread_limiter().total_tokens = API_THREADS
     proxies = TrustedProxies(os.environ.get(PROXIES_VARIABLE, LOOPBACK))
     app = App(SourceKeys(()), installation.clock, settings.limits, proxies)
+    app.collects = Part.COLLECTOR in settings.parts
     context.render_metrics = app.render_metrics
-    app.mount = Mount(build_app(context), proxies)
-    unused = Disk(str(settings.spool))  # each source has the store of its lake
-    collecting = CollectorSettings(unused, spool=settings.spool, limits=settings.limits)
-    collector = ManagedCollector(collecting, installation.database, installation.vault, app)
-    await collector.refresh()
+    context.read_collected = lambda: read_collected(app)
+    build = build_app if Part.API in settings.parts else build_probes
+    app.mount = Mount(build(context), proxies)
     url = settings.address.public_url.rstrip("/") or get_listener_url(listener)
     with installation.database.write() as session:
         set_server_url(session, url)
     link = f"{url}/setup?code={context.setup.code}" if context.setup else None
-    watches = (collector.watch(), collector.watch_suppression_lists())
+    unused = Disk(str(settings.spool))  # each source has the store of its lake
+    collecting = CollectorSettings(unused, spool=settings.spool, limits=settings.limits)
+    collector = ManagedCollector(collecting, installation.database, installation.vault, app)
+    watches = list[Coroutine[Any, Any, None]]()
+    if app.collects:
+        await collector.refresh()
+        watches = [collector.watch(), collector.watch_suppression_lists()]
     await serve_app(app, listener, lambda: on_ready(Started(url=url, setup_link=link)), watches)
     await collector.close()
+    context.readers.close()

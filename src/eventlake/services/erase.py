@@ -125,9 +125,9 @@ def erase_source(
 ) -> SourceErasure:
     """Erase the events of the ids from one source; `hashed` are their keyed hashes.
 
-    First finishes crashed runs. If some died before their commit, it commits even if it finds
-    nothing, so that their stages are removed, which may have events of the ids. On a conflict with
-    another run it starts again.
+    First finishes crashed runs. If some died before their commit, or replaced files were kept, it
+    commits even if it finds nothing, so that these are removed, which may have events of the ids.
+    On a conflict with another run it starts again.
     """
     ledger = parts.ledger(folder)
 
@@ -137,10 +137,11 @@ def erase_source(
         matches = _find_files(files, ids)
         found = [one for one, _ in matches.files]
         run_id = f"{parts.clock.time_ns():019d}"
-        if not found and not (dead and state.settings):
+        if not found and not ((dead or state.kept_files) and state.settings):
             remaining = (*matches.unreadable, *_find_unpublished(files))
             return SourceErasure(opened=matches.opened, remaining=remaining)
         if state.settings is None:
+            progress.step("publish", 0, 1, 0)
             return _erase_without_ledger(files, matches, ids, hashed, run_id)
         tables = defaultdict[str, list[DataFile]](list)
         for one in found:
@@ -276,7 +277,8 @@ def _prepare_commit(
         removed_ids=_write_removed_ids(run, work.removed_ids),
         rewrites=tuple(work.rewrites),
         users=_write_user_index(run, files, work),
-        deletes=tuple(files.index_objects),
+        # Replaced files that were kept may have rows of the ids, too.
+        deletes=(*files.index_objects, *files.state.kept_files),
         abandons=run.dead,
         erasure=_describe(work, matches, hashed) if work.erased else None,
     )

@@ -254,3 +254,12 @@ def _to_value(row: sa.Row[Any]) -> Delivery:
         delivered_at=row.delivered_at,
         created_at=row.created_at,
     )
+
+
+def count_undelivered(session: Session) -> int:
+    """How many deliveries failed, or have been tried more than once and have not arrived."""
+    is_late = sa.and_(IS_OPEN, deliveries.c.tries > 1)
+    query = sa.select(sa.func.count()).where(
+        sa.or_(deliveries.c.state == DeliveryState.FAILED, is_late)
+    )
+    return session.execute(query.select_from(deliveries)).scalar_one()

@@ -5,8 +5,8 @@ from alembic import op
 
 from eventlake.control.columns import Json, Key, UtcTime
 
-revision = "0003"
-down_revision = "0002"
+revision = "0005"
+down_revision = "0004"
 
 _IS_OPEN = sa.text("state IN ('pending', 'sending')")
 _IS_TOTAL = sa.text("\"table\" = ''")
