@@ -24,10 +24,12 @@ from eventlake.control.monitor_tables import freshness
 from eventlake.control.notify.messages import format_count, format_span, write_message
 from eventlake.control.notify.notices import Notice
 from eventlake.control.preferences import Preferences, set_heartbeat, set_preferences
+from eventlake.control.replays import ReplayRequest, add_replay, advance_replays
 from eventlake.control.results import NewColumn, Outcome, TableResult
 from eventlake.control.retention import prune
 from eventlake.control.rollups import read_daily
-from eventlake.control.runs import Run, RunState, request_run
+from eventlake.control.run_kinds import Kind
+from eventlake.control.runs import Run, RunRequest, RunState, queue_run
 from eventlake.control.schedule import Schedule
 from eventlake.control.vault import Vault
 from tests.clocks import SimulatedClock
@@ -80,7 +82,9 @@ class Watched:
 
     def start(self, kind: str = "sync") -> Run:
         with self.database.write() as session:
-            request_run(session, "web", kind, "me", self.clock.now())
+            parameters = {"all_time": True} if kind == "replay" else {}
+            request = RunRequest(source="web", kind=Kind(kind), parameters=parameters)
+            queue_run(session, request, "me", self.clock.now())
         [run] = self.world.start()
         return run
 
@@ -250,7 +254,7 @@ def test_a_share_of_the_quarantine_is_noticed_once_a_day(watched: Watched) -> No
 
 
 def test_replays_and_erasures_that_end(watched: Watched) -> None:
-    for kind, state in (("replay", "finished"), ("forget", "failed"), ("retype", "cancelled")):
+    for kind, state in (("replay", "finished"), ("forget", "failed"), ("redrive", "cancelled")):
         run = watched.start(kind)
         if state == "cancelled":
             continue
@@ -260,6 +264,24 @@ def test_replays_and_erasures_that_end(watched: Watched) -> None:
         watched.end(run, outcome)
     assert watched.events() == ["replay_finished", "erasure_failed"]
     assert watched.texts()[1] == "The forget of web is failed; it landed 0 rows."
+
+
+def test_a_replay_in_chunks_is_one_notice(watched: Watched) -> None:
+    parameters = {"since": "2026-02-01", "until": "2026-02-03"}
+    request = ReplayRequest(source="web", parameters=parameters)
+    with watched.database.write() as session:
+        replay = add_replay(session, request, "me", watched.clock.now())
+    assert replay.chunks == 2
+    for _ in range(2):
+        with watched.database.write() as session:
+            advance_replays(session, watched.clock.now())
+        [run] = watched.world.start()
+        watched.land(run, watched.clock.now(), rows=600)
+    assert watched.events() == []
+    with watched.database.write() as session:
+        advance_replays(session, watched.clock.now())
+    assert watched.events() == ["replay_finished"]
+    assert watched.texts() == ["The replay of web is finished; it landed 1.2 k rows."]
 
 
 def test_schema_changes_are_one_digest_a_day(watched: Watched) -> None:
