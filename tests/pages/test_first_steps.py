@@ -117,7 +117,7 @@ def test_nothing_hostile_is_executed_in_the_result_of_a_query(visit: Visit) -> N
     page.get_by_label("SQL (DuckDB)").fill("select plain, * from web.hello")
     page.get_by_label("Chart").select_option("bar")
     page.get_by_role("button", name="Run", exact=True).click()
-    expect(page.get_by_role("group", name="Result")).to_contain_text("<script>")
+    expect(page.get_by_role("group", name="Result", exact=True)).to_contain_text("<script>")
     assert page.evaluate(f"window.{MARKER}") is None
 
 

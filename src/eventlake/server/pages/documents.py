@@ -54,6 +54,9 @@ def _render(name: str) -> tuple[str, Markup]:
                 title = words
         elif token.type in ("fence", "code_block"):
             token.attrSet("tabindex", "0")
+        elif "style" in token.attrs:  # the alignment of a cell, which the policy would refuse
+            del token.attrs["style"]
+            token.attrSet("class", "n")
     shown = [token for token in tokens if not _is_title(tokens, token)]
     return title, Markup(parser.renderer.render(shown, parser.options, {}))  # noqa: S704 - escaped
 
