@@ -50,7 +50,7 @@ def _run_query(page: Page) -> None:
     page.get_by_label("SQL (DuckDB)").fill(SQL)
     page.get_by_label("Chart").select_option("bar")
     page.get_by_role("button", name="Run", exact=True).click()
-    page.get_by_role("group", name="Result").wait_for()
+    page.get_by_role("group", name="Result", exact=True).wait_for()
 
 
 def _picture_dark(browser: Browser, site: Site, session: str) -> None:

@@ -117,7 +117,7 @@ def test_nothing_hostile_is_executed_in_the_result_of_a_query(visit: Visit) -> N
     page.get_by_label("SQL (DuckDB)").fill("select plain, * from web.hello")
     page.get_by_label("Chart").select_option("bar")
     page.get_by_role("button", name="Run", exact=True).click()
-    expect(page.get_by_role("group", name="Result")).to_contain_text("<script>")
+    expect(page.get_by_role("group", name="Result", exact=True)).to_contain_text("<script>")
     assert page.evaluate(f"window.{MARKER}") is None
 
 
@@ -161,7 +161,7 @@ def test_a_plan_of_a_replay_is_made_and_started(visit: Visit) -> None:
     page = visit.open("/sources/web/replay")
     page.get_by_label("All events instead of a time").check()
     page.get_by_role("button", name="Make the plan").click()
-    expect(page.get_by_role("region", name="Plan")).to_contain_text("files")
+    expect(page.get_by_role("region", name="Plan", exact=True)).to_contain_text("files")
     assert not find_violations(page)
     page.get_by_role("button", name="Start the replay").click()
     expect(page.locator("#live .state").first).to_contain_text("Success")
@@ -170,10 +170,10 @@ def test_a_plan_of_a_replay_is_made_and_started(visit: Visit) -> None:
 
 def test_the_dry_run_of_a_retype_says_what_would_change(visit: Visit) -> None:
     page = visit.open("/sources/web/schema?table=hello")
-    page.get_by_label("Column").select_option("plain")
+    page.get_by_label("Column", exact=True).select_option("plain")
     page.get_by_label("Type", exact=True).select_option("bigint")
     page.get_by_role("button", name="Make the plan").click()
-    expect(page.get_by_role("region", name="Plan")).to_be_visible()
+    expect(page.get_by_role("region", name="Plan", exact=True)).to_be_visible()
     expect(page.get_by_role("button", name="Do it")).to_be_visible()
     assert page.evaluate(f"window.{MARKER}") is None
     assert not find_violations(page)

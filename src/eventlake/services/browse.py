@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from eventlake.errors import NotFound
 from eventlake.lake import Lake
-from eventlake.ledger import State
+from eventlake.ledger import Ledger, State
 from eventlake.ledger.files import LiveFile
 from eventlake.model.contents import (
     ArchiveDay,
@@ -25,9 +25,12 @@ from eventlake.model.contents import (
 )
 from eventlake.model.layout import archive_path
 from eventlake.model.naming import RESCUED
+from eventlake.model.quarantine import QuarantinePage, QuarantineQuery, QuarantineSummary
 from eventlake.model.schema import TableSchema
 from eventlake.model.settings import SourceSettings
 from eventlake.model.tables import catalog_name, table_path
+from eventlake.pipeline.quarantine import choose_published
+from eventlake.services.quarantine import list_quarantined, summarize_quarantine
 from eventlake.stores.damage import reading_parquet
 
 LOOKED_ROWS = 5_000
@@ -44,6 +47,8 @@ class SourceTables:
 
     state: State
     files: Mapping[str, Sequence[LiveFile]]
+    quarantine: Mapping[str, str]
+    """The live quarantine files: by path, the path in the stage until published."""
 
     @property
     def names(self) -> dict[str, str]:
@@ -107,6 +112,17 @@ class Browser:
             sql=tuple(write_sql(summary, schema, settings, location)),
         )
 
+    def list_quarantined(self, folder: str, query: QuarantineQuery) -> QuarantinePage:
+        """A page of a source's quarantined lines, those of the newest runs first."""
+        return list_quarantined(self.lake, folder, query, self._find_quarantine)
+
+    def summarize_quarantine(self, folder: str) -> QuarantineSummary:
+        """How many lines are in a source's quarantine, by the day of their run and reason."""
+        return summarize_quarantine(self.lake, folder, self._find_quarantine)
+
+    def _find_quarantine(self, ledger: Ledger) -> list[str]:
+        return choose_published(ledger, self._read(ledger.folder).quarantine)
+
     def list_archive(self, folder: str) -> ArchiveDays:
         """The days of a source's archive, oldest first."""
         days: dict[str, list[int]] = {}
@@ -126,7 +142,8 @@ class Browser:
         """The tables of a source, read again if it has newer commits."""
         ledger, known = self.lake.ledger(folder), self._known.get(folder)
         if known is None or ledger.has_commits_after(known.state.sequence):
-            self._known[folder] = SourceTables(*ledger.read_state_and_files())
+            state, files = ledger.read_state_and_files()
+            self._known[folder] = SourceTables(state, files, ledger.list_quarantine())
         return self._known[folder]
 
     def _locate(self, settings: SourceSettings, schema: TableSchema) -> str:
