@@ -37,7 +37,7 @@ BY_DAY = source_settings(source="web", date_partition="day")
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return lakes.small_sample(tmp_path_factory.mktemp("raw"), events=40, types=2)
+    return lakes.small_sample(tmp_path_factory.mktemp("raw"), events=40)
 
 
 def delta_rows(aws: Aws) -> dict[str, int]:
@@ -130,9 +130,9 @@ def test_lost_answers_to_commits_that_went_through(
 ) -> None:
     lake, rule = aws.settings(format="delta"), LosesCommits()
     with proxy.ruled(rule):
-        for file in files:
+        for file in files[:2]:
             assert lakes.load([file], lake).status == "finished"
-    assert len(rule.lost) > 3 * len(delta_rows(aws)) - 1
+    assert len(rule.lost) >= 2 * len(delta_rows(aws))
     check_lake(aws, lake)
     assert proxy.astray() == []
 

@@ -21,6 +21,7 @@ from eventlake.services.compact import compact
 from eventlake.services.drop import drop
 from eventlake.services.forget import forget
 from eventlake.services.read import open_lake
+from eventlake.services.repair import repair
 from eventlake.services.replay import ReplayRequest, replay
 from eventlake.services.retype import retype, retype_request
 from tests import lakes
@@ -234,6 +235,27 @@ def test_a_dropped_table_is_gone_and_comes_back(world: World, tmp_path: Path) ->
     lakes.load(world.files, lake, settings=by_day)
     assert delta_rows(tmp_path) == rows
     lakes.assert_complete(lake)
+
+
+def test_files_that_another_program_has_merged_are_repaired(world: World, tmp_path: Path) -> None:
+    """A replay cannot remove them; after the repair the same commit is published."""
+    lake = lakes.delta(tmp_path)
+    settings = lakes.SETTINGS.model_copy(update={"date_partition": "day"})
+    load_all(world, lake, settings=settings)
+    DeltaTable(str(table_of(tmp_path, "page"))).optimize.compact()
+    rows, commits = delta_rows(tmp_path), len(lakes.read_commits(tmp_path))
+    result = replay(ALL, lake=lake, where=InlineRunner())
+    assert result.status == "partial"
+    assert "another program has rewritten files of the Delta table" in result.message
+    assert delta_rows(tmp_path) == rows
+    [repaired] = repair(lake)
+    assert repaired.registered == ("web.page",)
+    assert lakes.load(world.files, lake, settings=settings).status == "nothing"
+    assert len(lakes.read_commits(tmp_path)) == commits + 1
+    for path in table_of(tmp_path, "page").rglob("part-*.parquet"):
+        path.unlink()  # what the other program has written
+    lakes.assert_complete(lake)
+    assert delta_rows(tmp_path) == rows
 
 
 # Types

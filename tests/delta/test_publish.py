@@ -113,20 +113,20 @@ def test_protocol_and_settings_of_a_new_table(tmp_path: Path) -> None:
     assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
     configuration = table.metadata().configuration
     assert configuration["delta.enableExpiredLogCleanup"] == "true"
-    assert configuration["delta.checkpointInterval"] == "50"
+    assert configuration["delta.checkpointInterval"] == "10"
     types = {field.name: field.type.type for field in table.schema().fields}  # type: ignore[union-attr]
     assert (types["received_at"], types["id"], types["hr"]) == ("timestamp", "string", "string")
 
 
 def test_checkpoints_are_written(tmp_path: Path) -> None:
     tables = DeltaFormat(Disk(str(tmp_path)))
-    for number in range(1, 53):
+    for number in range(1, 13):
         tables.publish([change(number, own_path(number))])
     log = tmp_path / TABLE / "_delta_log"
     assert [path.name for path in log.glob("*.checkpoint.parquet")] == [
-        f"{49:020}.checkpoint.parquet"
+        f"{9:020}.checkpoint.parquet"
     ]
-    assert len(live(tmp_path)) == 52
+    assert len(live(tmp_path)) == 12
 
 
 @pytest.mark.parametrize(

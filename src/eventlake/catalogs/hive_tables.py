@@ -1,6 +1,5 @@
 """Conversion of tables to and from the structures of a Hive metastore."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
@@ -25,6 +24,7 @@ from eventlake.catalogs.hive_types import (
     partition_keys,
     registered_columns,
 )
+from eventlake.catalogs.spark_schema import spark_parameters
 from eventlake.errors import InvalidSettings
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.layout import partition_path
@@ -35,9 +35,7 @@ SOURCE = "eventlake.source"
 VERSION = "eventlake.version"
 """The table parameter that counts our changes."""
 
-_SPARK_TYPES = {"bigint": "long"}
-"""Spark's names of types in JSON, where they are others."""
-
+_OLD_SCHEMES = r"^(?:abfs|wasbs?)://([^/.]+)\.(?:dfs|blob)\."
 
 # To Hive
 
@@ -84,27 +82,6 @@ def _own_parameters(table: CatalogTable) -> dict[str, str]:
     return {**({SOURCE: table.source} if table.source else {}), **format_parameters(table)}
 
 
-def spark_parameters(table: CatalogTable) -> dict[str, str]:
-    """Parameters with which Spark reads JSON files itself: it does not bring the serde for them."""
-    columns = [(one.name.lower(), str(one.type)) for one in table.columns]
-    columns += [(name, "string") for name in table.partition_columns]
-    fields = [
-        {"name": name, "type": _SPARK_TYPES.get(kind, kind), "nullable": True, "metadata": {}}
-        for name, kind in columns
-    ]
-    keys = {
-        f"spark.sql.sources.schema.partCol.{number}": name
-        for number, name in enumerate(table.partition_columns)
-    }
-    return {
-        "spark.sql.sources.provider": "json",
-        "spark.sql.partitionProvider": "catalog",
-        "spark.sql.sources.schema": json.dumps({"type": "struct", "fields": fields}),
-        "spark.sql.sources.schema.numPartCols": str(len(keys)),
-        **keys,
-    }
-
-
 def make_column(column: Column) -> Any:
     return _field(column.name.lower(), str(column.type))
 
@@ -143,8 +120,11 @@ def partition_name(table: CatalogTable, values: Mapping[str, str]) -> str:
 
 
 def path_below(root: str, storage: Any) -> str | None:
-    """A location relative to the root; None if it is elsewhere or, as for a view, unset."""
-    place = re.sub(r"^abfs://", "abfss://", getattr(storage, "location", None) or "")
+    """A location relative to the root; None if it is elsewhere or, as for a view, unset.
+
+    The older schemes of Azure's storage count as `abfss`.
+    """
+    place = re.sub(_OLD_SCHEMES, r"abfss://\1.dfs.", getattr(storage, "location", None) or "")
     return place.removeprefix(f"{root}/").rstrip("/") if place.startswith(f"{root}/") else None
 
 

@@ -2,7 +2,7 @@
 
 A table's log has the sequence of the last commit of the ledger that was published, as the version
 of an application transaction. Commits are published in order, so everything up to that sequence is
-in the table, and what is not after it: docs/decisions/0005-delta-commits-in-ledger-order.md.
+in the table, and nothing after it (docs/decisions/0014-delta-in-the-order-of-the-ledger.md).
 """
 
 import re
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 
 from deltalake import CommitProperties, DeltaTable
 from deltalake import Transaction as AppTransaction
@@ -48,7 +49,7 @@ class DeltaFormat:
     needs_partitions = False
     versioned = True
 
-    @property
+    @cached_property
     def _tables(self) -> DeltaTables:
         return DeltaTables(self.store)
 
@@ -62,6 +63,7 @@ class DeltaFormat:
         if table is None:
             raise InvalidSettings(_no_log(name, location))
         check_features(name, table)
+        self._tables.keep(location, table)
 
     # Publish
 
@@ -189,11 +191,15 @@ class DeltaFormat:
         if _last_sequence(delta, table) > table.transaction.sequence:
             return False  # a run has published since the files were listed
         self._add_columns(delta, table)
-        time = _milliseconds(table)
-        actions: list[Action] = [
-            *(RemoveAction(path, True, time) for path in sorted(live - wanted.keys())),
-            *(_add_action(table, one) for path, one in wanted.items() if path not in live),
-        ]
+        missing = tuple(one for path, one in wanted.items() if path not in live)
+        for one in missing:
+            if not one.staged and not self.store.exists(one.path):
+                raise InvalidSettings(
+                    f"{one.path} is gone: `eventlake replay` lands its rows again"
+                )
+        adds = self._place_files(table.model_copy(update={"adds": missing}))
+        time, extra = _milliseconds(table), sorted(live - wanted.keys())
+        actions: list[Action] = [*(RemoveAction(path, True, time) for path in extra), *adds]
         if actions:
             self._tables.commit(delta, table.location, actions, _properties(table))
         return True

@@ -74,17 +74,17 @@ class AzureSettings(DatabricksClusters):
     login: Annotated[
         AzureLogin,
         Field(
-            description="Sign in with a service principal, an account key, the identity of the "
-            "machine or pod, or the Azure CLI; by default the first of these, without the CLI, "
-            "whose credentials are set"
+            description="Sign in with a service principal, an account key, a shared access "
+            "signature, the identity of the machine or pod, or the Azure CLI; by default the first "
+            "of these, without the CLI, whose credentials are set"
         ),
     ] = AzureLogin.AUTO
     credentials_file: Annotated[
         str,
         Field(
-            description="A TOML file with `client_secret`, `account_key` or `metastore_password`, "
-            "relative to the settings; by default `AZURE_CLIENT_SECRET`, "
-            "`AZURE_STORAGE_ACCOUNT_KEY` and `METASTORE_PASSWORD`"
+            description="A TOML file with `client_secret`, `account_key`, `sas_token` or "
+            "`metastore_password`, relative to the settings; by default `AZURE_CLIENT_SECRET`, "
+            "`AZURE_STORAGE_ACCOUNT_KEY`, `AZURE_STORAGE_SAS_TOKEN` and `METASTORE_PASSWORD`"
         ),
     ] = ""
     metastore_url: Annotated[

@@ -283,24 +283,32 @@ def list_complete_changes(lake: Lake, ledger: Ledger) -> list[TableChange]:
         return []
     newest = ledger.read_commit(state.sequence)
     transaction = _transaction(lake, state.sequence, newest)
+    unfinished = (*_find_unpublished(lake, state.sequence, newest), (state.sequence, newest))
+    tables = (table for _, commit in unfinished for table in commit.tables)
+    staged = {file.path: file.staged for table in tables for file in table.adds}
     return [
         TableChange(
             transaction=transaction.model_copy(update={"kind": CommitKind.LOAD}),
             location=table_path(lake.layout, settings, schema),
             table=schema,
             partition_columns=settings.date_partition.columns,
-            adds=tuple(map(_data_file, files.get(name, ()))),
+            adds=tuple(_data_file(one, staged.get(one.path, "")) for one in files.get(name, ())),
         )
         for name, schema in state.tables.items()
     ]
 
 
-def _data_file(file: LiveFile) -> DataFile:
+def _data_file(file: LiveFile, staged: str) -> DataFile:
     stats: dict[str, ColumnStats] = {}
     if file.received:
         stats[RECEIVED_AT] = (0, *file.received)
     return DataFile(
-        path=file.path, rows=file.rows, bytes=file.bytes, partition=file.partition, stats=stats
+        path=file.path,
+        rows=file.rows,
+        bytes=file.bytes,
+        partition=file.partition,
+        staged=staged,
+        stats=stats,
     )
 
 

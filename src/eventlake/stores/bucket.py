@@ -122,9 +122,13 @@ class Bucket(Store):
         """Copy; the staged object is deleted later with its stage, which takes fewer requests."""
         with self.translate_errors("write", final):
             try:
-                self._store.copy(staged, final)
+                self._copy(staged, final)
             except FileNotFoundError:  # the stage is being removed: an earlier try has copied it
                 self._store.head(final)
+
+    def _copy(self, source: str, target: str) -> None:
+        """Copy an object and wait until the copy is complete; raises FileNotFoundError."""
+        self._store.copy(source, target)
 
     def write_staged(self, path: str, data: pa.Buffer) -> None:
         self.write(path, data)
