@@ -8,19 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
 from tests import lakes
 from tests.lakes import InlineRunner
+from tests.stores import WatchedDisk
 from tests.users import open_folder, unprivileged
 
 from eventlake.cli.main import main
 from eventlake.errors import Conflict, InvalidSettings
+from eventlake.kernels.erase import ErasedIds
+from eventlake.kernels.user_hashes import hash_ids
 from eventlake.model.commit import Commit, Counts, DataFile, TableCommit
 from eventlake.model.naming import Call, Naming
 from eventlake.model.schema import new_table
 from eventlake.model.settings import source_settings
+from eventlake.ports import NoProgress
+from eventlake.services.erase import erase_source
 from eventlake.services.forget import forget, plan_forget
 from eventlake.services.replay import ReplayRequest, replay
 from eventlake.services.suppress import list_suppressed_users
@@ -270,6 +276,56 @@ def test_a_load_that_began_before_lands_nothing_of_the_user(world: Path) -> None
         lakes.load([late], lake, Forgets())
     assert lakes.load([late], lake).counts.landed == 1
     assert (search(lake, (USER, EMAIL)), lakes.read_contents(lake).problems) == ([], ())
+
+
+def test_a_load_that_has_read_events_conflicts_with_a_forget_that_finds_none(
+    tmp_path: Path,
+) -> None:
+    lake, late = tmp_path / "lake", write(tmp_path / "late.gz", of_user(0) + others(50))
+    lakes.load([write(tmp_path / "a.gz", others(100))], lake)
+    results = []
+
+    class Forgets:
+        def step(self, stage: str, done: int, total: int, rows: int) -> None:
+            if stage == "commit" and not results:
+                results.append(forget(USER, lake=lake))
+
+    with pytest.raises(Conflict, match="lands events of a user that is forgotten"):
+        lakes.load([late], lake, Forgets())
+    assert (results[0].status, results[0].receipts) == ("nothing", ())
+    assert search(lake, (USER, EMAIL)) == []
+    lakes.load([late], lake)
+    assert lakes.assert_complete(lake).problems == ()
+
+
+def test_of_two_forgets_the_second_searches_what_the_first_has_rewritten(world: Path) -> None:
+    """The raw logs of the second have other names when it reads them."""
+    lake, done = world / "lake", []
+
+    def forget_other(operation: str, path: str) -> None:
+        if operation == "open" and not done:
+            done.append(path)
+            assert forget(USER, lake=lake, also_anonymous=True).status == "finished"
+
+    # Without a request, which the other forget would finish: both are in one process.
+    ids = ErasedIds(frozenset({"other_3"}), hash_ids(pa.array(["other_3"])))
+    watched = WatchedDisk(str(lake), forget_other).lake()
+    assert erase_source(watched, "web", ids, (), NoProgress()).files
+    assert done
+    assert search(world, (USER, EMAIL, "other_3")) == []
+    assert lakes.read_contents(lake).problems == ()
+
+
+def test_the_stage_of_a_first_load_that_died(tmp_path: Path) -> None:
+    """The source has no ledger yet, and so no commit can abandon the run."""
+    lake, stage = tmp_path / "lake", tmp_path / "lake/segment-stage/1700000000000000000"
+    write(stage / "read" / "left", of_user(0))
+    lease = {"folder": "web", "host": "another", "pid": 1}
+    (stage / "lease.json").write_text(json.dumps(lease))
+    assert forget(USER, lake=lake).remaining == ("segment-stage/1700000000000000000",)
+    (stage / "lease.json").write_text(json.dumps(lease | {"pid": 0}))
+    assert forget(USER, lake=lake).status == "nothing"
+    assert search(lake, (USER, EMAIL)) == []
 
 
 def test_a_load_that_commits_meanwhile_is_searched_again(world: Path) -> None:

@@ -69,6 +69,12 @@ class Ledger:
             raise self._lost_commits_error(set(numbers), sequence, last)
         return list(zip(numbers, self._read_commits(numbers), strict=True))
 
+    def find_last_sequence(self) -> int:
+        """The sequence of the last commit, by the names of commits and snapshots; 0 without."""
+        snapshots = self._list_snapshots()
+        known = max(snapshots, default=1) - 1
+        return max(self._sequences_after(known), default=known)
+
     def _read_commits(self, numbers: list[int]) -> list[Commit]:
         if self.store.is_local or len(numbers) < 2:
             return list(map(self.read_commit, numbers))

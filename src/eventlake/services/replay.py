@@ -23,6 +23,7 @@ from eventlake.model.tables import catalog_name
 from eventlake.model.tunables import Tunables
 from eventlake.model.types import Type, timestamp_like
 from eventlake.model.values import FrozenModel
+from eventlake.pipeline.commit import detect_changes
 from eventlake.pipeline.history import History, read_history
 from eventlake.pipeline.plan import make_replay_plan, rename_warnings
 from eventlake.pipeline.recover import find_unfinished_runs, recover
@@ -180,7 +181,8 @@ def replay(  # noqa: PLR0913 - each is an option of the command
     def attempt() -> ReplayResult:
         progress.step("plan", 0, 1, 0)
         dead, state = recover(parts, ledger, progress)
-        prepared = _prepare(parts, ledger, state, request)
+        with detect_changes(ledger, state.sequence):
+            prepared = _prepare(parts, ledger, state, request)
         plan = prepared.plan
         if not plan.inputs and not plan.removes:
             return _nothing_to_replay(parts, prepared)
@@ -213,7 +215,7 @@ def find_ledger(parts: Lake, source: str) -> Ledger:
 
 def _prepare(parts: Lake, ledger: Ledger, state: State, request: ReplayRequest) -> _Prepared:
     settings = resolve_source(parts.store, parts.layout, request.source, **request.changes)
-    settings = settings.of_workspace(parts.workspace)
+    settings = settings.of_workspace(parts.workspace).with_folder(ledger.folder)
     _check_changes(request, state, settings)
     check_claims(parts.store, parts.layout, settings)
     history = read_history(ledger, state.sequence)
@@ -244,11 +246,6 @@ def _check_changes(request: ReplayRequest, state: State, settings: SourceSetting
         raise InvalidSettings(
             f"{changed[0]} changes, so all tables must be built again: use --all, without "
             "--from, --to and --event"
-        )
-    if settings.folder != before.folder:
-        raise InvalidSettings(
-            "partition_by_slug changes the folder of the source, which a replay cannot do: load "
-            "the raw logs into another lake with this setting"
         )
 
 

@@ -10,13 +10,14 @@ from eventlake.errors import EventLakeError
 from eventlake.kernels.erase import ErasedIds
 from eventlake.kernels.user_hashes import Hashes, has_any
 from eventlake.lake import Lake
-from eventlake.ledger import State
+from eventlake.ledger import State, read_lease
 from eventlake.model.commit import Commit, CommitKind, DataFile, Input
 from eventlake.model.erasure import FileKind
 from eventlake.model.layout import LOGS, archive_path, partition_path
 from eventlake.pipeline.erase import EventCounts, count_lines, count_quarantined, count_rows
 from eventlake.pipeline.history import History
 from eventlake.pipeline.user_index import input_key, merge_hashes, read_index
+from eventlake.services.inputs import archive_names
 
 
 class UserFile(NamedTuple):
@@ -49,7 +50,7 @@ class SourceFiles:
     def archive_folders(self) -> tuple[str, ...]:
         """The folders of the source's raw logs in the archive."""
         settings = self.state.settings
-        names = (self.folder, settings.source_id) if settings else (self.folder,)
+        names = (self.folder, *archive_names(settings)) if settings else (self.folder,)
         return tuple(dict.fromkeys(map(archive_path, names)))
 
     def input_stores(self) -> archive.InputStores:
@@ -179,8 +180,11 @@ def index_compacted(commit: Commit, index: dict[str, Hashes]) -> dict[str, Hashe
 
 
 def list_folders(parts: Lake) -> list[str]:
-    """The folders of all sources: those with a ledger, then those with raw logs only."""
+    """The folders of all sources: those with a ledger, with only raw logs, with only a stage."""
     landed, archived = parts.store.names(parts.layout.ledger)[0], parts.store.names(LOGS)[0]
     settings = [parts.ledger(folder).read_settings() for folder in landed]
-    known = {*landed, *(one.source_id for one in settings if one)}
-    return [*landed, *(folder for folder in archived if folder not in known)]
+    known = {*landed, *(name for one in settings if one for name in archive_names(one))}
+    runs = [name for name in parts.store.names(parts.layout.stage)[0] if name.isdecimal()]
+    leases = (read_lease(parts.ledger(""), run_id) for run_id in runs)
+    others = dict.fromkeys([*archived, *(lease.folder for lease in leases if lease)])
+    return [*landed, *(folder for folder in others if folder not in known)]
