@@ -100,6 +100,8 @@ class World:
     """Whether events have ids and types of which the order of loads makes no difference."""
     is_archived: bool = False
     """Whether the raw logs are in the lake's archive, for syncs; else in a folder, for loads."""
+    is_outdated: bool = False
+    """Whether rows may be those of another suppression list, until a replay."""
     messages: int = 0
     """Message ids that were given out, if each is given once."""
     forgotten: set[str] = field(default_factory=set)
@@ -116,7 +118,8 @@ class World:
     @property
     def raw(self) -> Path:
         """The folder of raw logs: a forget changes the names of those that it rewrites."""
-        return self.archive / DAY_FOLDER if self.is_archived else self.folder / "raw"
+        # Of events with one id and time, the one in the first file is kept, in both lakes.
+        return self.archive / DAY_FOLDER if self.is_archived else self.folder / "events"
 
     @property
     def logs(self) -> list[Path]:
@@ -226,16 +229,14 @@ def run_replay(lake: Lake, **fields: Any) -> None:
 
 
 def suppress_user(world: World, lake: Lake) -> None:
-    """Suppress a user, or no longer, and replay: all if everything must be right at once."""
+    """Suppress a user, or no longer, and replay."""
+    world.is_outdated = True
     listed, user = read_suppression_list(lake.store).users, world.random.choice(USERS)
     if listed and world.random.random() < 0.5:
         change_suppression_list(lake.store, lambda users: users.remove(listed[:1]))
     else:
         change_suppression_list(lake.store, lambda users: users.add([user]))
-    if world.is_stable:
-        run_replay(lake, all_time=True)
-    else:
-        replay_window(world, lake)
+    replay_window(world, lake)
 
 
 def retype_column(world: World, lake: Lake) -> None:

@@ -87,7 +87,7 @@ def finish(world: World, steps: list[str]) -> None:
         forget(user, lake=lake)
     assert open_lake(world.lake).verify("web").problems == (), steps
     assert_forgotten(world)
-    if world.is_stable:
+    if world.is_stable and not world.is_outdated:
         return
     if world.ledger.read_state().pinned:  # types that are set outlive all but a drop
         changes.drop_source(world, lake)
@@ -105,8 +105,9 @@ def test_a_random_sequence_ends_as_a_fresh_load(tmp_path: Path, seed: int) -> No
     fresh = tmp_path / "fresh"
     lakes.load(world.logs, fresh, settings=world.settings, suppressed=world.suppressed())
     ours, theirs = lakes.read_folder(world.lake), lakes.read_folder(fresh)
+    print(steps)  # noqa: T201 - of sequences that fail
     lakes.assert_same(ours, theirs, ("tables", "ids", "strays"))
-    if not world.is_stable:  # else the catalog has all columns that there ever were
+    if not world.is_stable or world.is_outdated:  # else it has all columns that there ever were
         lakes.assert_same(ours, theirs, ("catalog",))
     assert_quarantined(world, count_quarantine(ours), count_quarantine(theirs))
     live = {one.path for files in world.ledger.list_live_files().values() for one in files}

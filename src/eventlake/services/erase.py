@@ -81,10 +81,14 @@ class SourceErasure:
 
 
 def find_matches(files: SourceFiles, ids: ErasedIds) -> Matches:
-    """Search the files that may have events of the ids, and count these. Writes nothing."""
+    """Search the files that may have events of the ids, and count these. Writes nothing.
+
+    Raises `Conflict` if another run replaces one of the files meanwhile.
+    """
     matches = Matches()
-    for one in files.list_candidates(ids):
-        _search(files, one, ids, matches)
+    with detect_changes(files.parts.ledger(files.folder), files.state.sequence):
+        for one in files.list_candidates(ids):
+            _search(files, one, ids, matches)
     return matches
 
 

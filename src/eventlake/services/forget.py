@@ -25,8 +25,9 @@ from eventlake.model.naming import Call
 from eventlake.model.values import FrozenModel
 from eventlake.pipeline.recover import find_unfinished_runs
 from eventlake.ports import NoProgress, Progress
-from eventlake.services.erase import SourceErasure, erase_source, find_matches
+from eventlake.services.erase import Matches, SourceErasure, erase_source, find_matches
 from eventlake.services.inputs import unknown_source
+from eventlake.services.replay import retry_on_conflict
 from eventlake.services.user_files import SourceFiles, UserFile, list_folders, read_source_files
 from eventlake.stores.damage import reading_parquet
 from eventlake.suppression import (
@@ -90,10 +91,14 @@ def plan_forget(
     """Find the events of a user without writing anything."""
     parts = open_parts(lake, clock=clock)
     folders = _choose_folders(parts, user, source)
-    sources = [_read_source(parts, folder) for folder in folders]
-    users = _find_ids(sources if also_anonymous else (), user)
-    ids = ErasedIds(frozenset(users), hash_ids(pa.array(users)))
-    found = [find_matches(files, ids) for files in sources]
+
+    def attempt() -> tuple[tuple[str, ...], list[Matches]]:
+        sources = [_read_source(parts, folder) for folder in folders]
+        users = _find_ids(sources if also_anonymous else (), user)
+        ids = ErasedIds(frozenset(users), hash_ids(pa.array(users)))
+        return users, [find_matches(files, ids) for files in sources]
+
+    users, found = retry_on_conflict(attempt)
     return ForgetResult(
         lake=parts.store.root,
         status="planned",

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from eventlake import archive
-from eventlake.errors import EventLakeError
+from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.kernels.erase import ErasedIds
 from eventlake.kernels.user_hashes import Hashes, has_any
 from eventlake.lake import Lake
@@ -43,7 +43,8 @@ class SourceFiles:
     index: dict[str, Hashes] = field(default_factory=dict)
     """The user index, by the path of a data file or the key of an input."""
     index_objects: list[str] = field(default_factory=list)
-    quarantine: tuple[str, ...] = ()
+    quarantine: dict[str, str] = field(default_factory=dict)
+    """The live quarantine files: by path, the path in the stage until published."""
     stores: dict[str, archive.InputStores] = field(default_factory=dict)
 
     @property
@@ -66,7 +67,7 @@ class SourceFiles:
                 if self._may_have(path, ids):
                     yield UserFile(FileKind.TABLE, path, name, file)
         yield from self.list_raw_logs(ids)
-        yield from (UserFile(FileKind.QUARANTINE, path) for path in self.quarantine)
+        yield from (UserFile(FileKind.QUARANTINE, path) for path in sorted(self.quarantine))
         store = self.parts.store
         for folder in self.archive_folders:
             for one in store.objects(f"{folder}/.rejected"):
@@ -101,12 +102,17 @@ class SourceFiles:
 
     def count(self, one: UserFile, ids: ErasedIds) -> EventCounts:
         """Count the events of a file, and those of the ids; raises the store's errors."""
-        store = self.parts.store
-        if one.kind is FileKind.TABLE:
-            return count_rows(store, one.path, ids)
-        if one.kind is FileKind.QUARANTINE:
-            return count_quarantined(store, one.path, ids)
-        return count_lines(self.opener(one), one.kind, ids)
+        if one.kind not in (FileKind.TABLE, FileKind.QUARANTINE):
+            return count_lines(self.opener(one), one.kind, ids)
+        count = count_rows if one.kind is FileKind.TABLE else count_quarantined
+        try:
+            return count(self.parts.store, one.path, ids)
+        except InvalidSettings:
+            # A dry run does not publish what a run that crashed after its commit has left.
+            staged = one.file.staged if one.file else self.quarantine[one.path]
+            if not staged:
+                raise
+            return count(self.parts.store, staged, ids)
 
     def opener(self, one: UserFile) -> Callable[[], Iterator[bytes]]:
         """A function that opens a raw log or rejected log from its start."""
@@ -157,9 +163,13 @@ def read_source_files(parts: Lake, folder: str, state: State) -> SourceFiles:
         if commit.kind is CommitKind.COMPACT:
             files.index |= index_compacted(commit, files.index)
     folder = f"{parts.layout.quarantine}/{folder}/"
-    live = {path for one in commits for path in one.objects if path.startswith(folder)}
     gone = frozenset[str]().union(*(one.rewritten_paths for one in commits))
-    files.quarantine = tuple(sorted(live - gone))
+    files.quarantine = {
+        path: staged
+        for one in commits
+        for path, staged in one.objects.items()
+        if path.startswith(folder) and path not in gone
+    }
     return files
 
 
