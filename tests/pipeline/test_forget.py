@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 from tests import lakes
-from tests.lakes import InlineRunner
+from tests.lakes import AtStage, InlineRunner
 from tests.stores import WatchedDisk
 from tests.users import open_folder, unprivileged
 
@@ -31,6 +31,8 @@ from eventlake.services.forget import forget, plan_forget
 from eventlake.services.replay import ReplayRequest, replay
 from eventlake.services.suppress import list_suppressed_users
 from eventlake.services.user_files import index_compacted
+from eventlake.stores import Disk
+from eventlake.suppression import read_suppression_list
 
 USER, EMAIL = "user_123", "ada@example.com"
 BROWSER, PHONE, OLD = "anon-browser", "anon-phone", "old_123"
@@ -235,6 +237,25 @@ def test_a_dry_run_writes_nothing(world: Path) -> None:
     assert {path: path.read_bytes() for path in world.rglob("*") if path.is_file()} == before
     result = forget(USER, lake=lake, also_anonymous=True)
     assert (plan.ids, set(plan.files)) == (result.ids, set(result.files))
+
+
+def test_ctrl_c_is_finished_by_the_next_command(world: Path) -> None:
+    """Until the commit nothing is changed; the user is on the list, and so the rest can follow."""
+    lake = world / "lake"
+    before = lakes.read_contents(lake)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    for stage in ("erase", "commit"):
+        with pytest.raises(KeyboardInterrupt):
+            forget(USER, lake=lake, progress=AtStage(stage, interrupt))
+        lakes.assert_same(lakes.read_contents(lake), before, (*CONTENT, "problems", "strays"))
+        assert len(read_suppression_list(Disk(str(lake))).requests) == 1
+    assert lakes.sync(lake).status == "finished"
+    assert search(world, (USER, EMAIL)) == []
+    assert lakes.read_contents(lake).problems == ()
+    assert read_suppression_list(Disk(str(lake))).requests == ()
 
 
 def test_damage_after_a_forget_is_found(world: Path) -> None:
