@@ -26,10 +26,12 @@ from eventlake.model.naming import Call, Naming
 from eventlake.model.schema import new_table
 from eventlake.model.settings import source_settings
 from eventlake.ports import NoProgress
+from eventlake.services.compact import compact
 from eventlake.services.erase import erase_source
 from eventlake.services.forget import forget, plan_forget
+from eventlake.services.redrive import RedriveRequest, redrive
 from eventlake.services.replay import ReplayRequest, replay
-from eventlake.services.suppress import list_suppressed_users
+from eventlake.services.suppress import list_suppressed_users, suppress_users
 from eventlake.services.user_files import index_compacted
 from eventlake.stores import Disk
 from eventlake.suppression import read_suppression_list
@@ -520,6 +522,42 @@ def test_numbers_as_ids(tmp_path: Path) -> None:
     lakes.load([log], tmp_path / "lake")
     result = forget("5", lake=tmp_path / "lake")
     assert [(one.kind, one.removed) for one in result.files] == [("table", 1), ("raw log", 1)]
+
+
+ODD_IDS = ["usér 😀", 'quo"te\\', "tab\tand\nline", "x" * 300, "-0.50", "' or 1=1", "{}", "null"]
+
+
+@pytest.mark.parametrize("user", ODD_IDS)
+def test_nothing_remains_whatever_was_done_before(user: str, tmp_path: Path) -> None:
+    """Not of ids that are odd, and not after everything that writes the events again."""
+    lake, raw = tmp_path / "lake", tmp_path / "raw"
+    near = [f"{user}1", user[:-1] or "-", user.upper() + "!", f" {user}"]
+    for number in range(3):
+        mine = [
+            event(number * 100, type="identify", userId=user, traits={"email": EMAIL}),
+            event(number * 100 + 1, userId=user, context={"traits": {"email": EMAIL}}),
+            event(number * 100 + 2, userId=user, receivedAt="", properties={"email": EMAIL}),
+            event(number * 100 + 3, userId=user, type="call", email=EMAIL),
+        ]
+        theirs = [event(number * 100 + 10 + n, userId=one) for n, one in enumerate(near)]
+        text = json.dumps(event(0, userId=user, email=EMAIL)).encode()
+        write(raw / f"{number}.zst", mine + theirs, text[:-1] + b"\n" + text[:-40])
+        lakes.load([raw], lake)
+    for result in compact(lake=lake, where=InlineRunner(), older_than="0s"):
+        assert result.status == "finished"
+    request = RedriveRequest("web", ["no_received_at"], fields=["receivedAt=2026-11-01T09:00:00Z"])
+    assert redrive(request, lake=lake, where=InlineRunner()).status == "finished"
+    everything = ReplayRequest("web", all_time=True, changes={"naming": "native"})
+    assert replay(everything, lake=lake, where=InlineRunner()).status == "finished"
+    suppress_users([user], lake=lake)
+    assert len(search(tmp_path, (EMAIL,))) > 6
+    assert forget(user, lake=lake).status == "finished"
+    assert search(tmp_path, (EMAIL,)) == []
+    assert search(tmp_path, (f'"userId": {json.dumps(user)}', f"'{user}'")) == []
+    after = lakes.read_contents(lake)
+    assert sum(rows.total() for rows in after.tables.values()) == 3 * len(near)
+    assert after.problems == ()
+    assert forget(user, lake=lake).status == "nothing"
 
 
 # The command
