@@ -103,10 +103,11 @@ def test_all_is_built_again_with_settings_that_are_fixed(tmp_path: Path) -> None
         {"date_partition": "day"},
         {"naming": "native"},
         {"date_partition": "year/month/day/hour", "naming": "warehouse"},
+        {"data_folder": "mine/data"},
     ):
         run(lake, changes=changes, infer=True)
         settings = source_settings(**lakes.read_commits(lake)[-1]["settings"])
-        content = fresh(tmp_path / settings.naming, files, settings=settings)
+        content = fresh(tmp_path / "-".join(changes), files, settings=settings)
         # The quarantine has the lines in the order and the runs of the first loads.
         lakes.assert_same(lakes.assert_complete(lake), content, CONTENT)
     assert run(lake).counts.landed == content.rows
