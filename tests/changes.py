@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import zstandard
 
@@ -29,7 +29,7 @@ from eventlake.services.retype import retype, retype_request
 from eventlake.stores import Disk
 from eventlake.suppression import change_suppression_list, read_suppression_list
 from tests import lakes
-from tests.lakes import InlineRunner
+from tests.lakes import InlineRunner, Place
 from tests.stores import WatchedDisk
 
 SETTINGS = source_settings(source="shop", source_id="web", database="web")
@@ -96,6 +96,7 @@ class World:
 
     folder: Path
     random: Random
+    table_format: Literal["parquet", "delta"] = "parquet"
     is_stable: bool = False
     """Whether events have ids and types of which the order of loads makes no difference."""
     is_archived: bool = False
@@ -109,6 +110,10 @@ class World:
     @property
     def lake(self) -> Path:
         return self.folder / "lake"
+
+    @property
+    def place(self) -> Place:
+        return lakes.delta(self.lake) if self.table_format == "delta" else self.lake
 
     @property
     def archive(self) -> Path:
@@ -147,7 +152,7 @@ class World:
 
     def open(self, listener: Callable[[str, str], None]) -> Lake:
         """The lake, for an operation whose accesses are told to `listener`."""
-        lake = WatchedDisk(str(self.lake), listener).lake()
+        lake = WatchedDisk(str(self.lake), listener).lake(self.table_format)
         return LakeWithSnapshots(**vars(lake))
 
     def bury(self, living: frozenset[str] = frozenset()) -> None:
@@ -220,6 +225,8 @@ def replay_all(world: World, lake: Lake) -> None:
     naming = world.random.choice(("segment", "native", "segment"))
     changes = {"date_partition": partition, "naming": naming}
     changes["partition_by_slug"] = world.random.choice(("true", "false"))
+    if world.table_format == "delta":  # a Delta table keeps its partition columns and its folder
+        changes = {"naming": naming}
     run_replay(lake, all_time=True, changes=changes)
 
 
@@ -246,7 +253,7 @@ def retype_column(world: World, lake: Lake) -> None:
         return
     kind = world.random.choice(("string", "decimal", "bigint", "boolean"))
     table, types = f"web.{world.random.choice(tables)}", {column: kind}
-    if world.random.random() < 0.5:
+    if world.table_format == "delta" or world.random.random() < 0.5:
         request = retype_request(table, types, lake=lake)
         assert replay(request, lake=lake, where=InlineRunner()).status in ("finished", "nothing")
     else:
@@ -297,7 +304,7 @@ def redrive_lines(world: World, lake: Lake) -> None:
 
 def correct_lines(world: World) -> Path:
     """Write the quarantine with valid lines for some of the invalid ones."""
-    rows = decode_rows(open_lake(world.lake).quarantine("web"))
+    rows = decode_rows(open_lake(world.place).quarantine("web"))
     for row in rows:
         if world.random.random() < 0.5:
             row["raw"] = make_line(world)

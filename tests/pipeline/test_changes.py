@@ -42,7 +42,7 @@ def run_step(world: World, operation: Operation) -> str:
     dice = world.random.random()
     if dice < KILLS:
         return kill(world, operation)
-    if dice < KILLS + INTERRUPTIONS:
+    if dice < KILLS + INTERRUPTIONS and world.table_format == "parquet":
         return interrupt(world, operation)
     operation(world, world.open(KillSwitch(NEVER)))
     return operation.__name__
@@ -85,7 +85,7 @@ def finish(world: World, steps: list[str]) -> None:
     changes.load_new(world, lake)
     for user in sorted(world.forgotten):  # those whose forget was killed before it was recorded
         forget(user, lake=lake)
-    assert open_lake(world.lake).verify("web").problems == (), steps
+    assert open_lake(world.place).verify("web").problems == (), steps
     assert_forgotten(world)
     if world.is_stable and not world.is_outdated:
         return
@@ -96,23 +96,34 @@ def finish(world: World, steps: list[str]) -> None:
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEQUENCES))
 def test_a_random_sequence_ends_as_a_fresh_load(tmp_path: Path, seed: int) -> None:
-    world = World(tmp_path, Random(seed), is_stable=seed % 3 == 0, is_archived=seed % 2 == 0)
+    is_stable, is_archived = seed % 3 == 0, seed % 2 == 0
+    world = World(tmp_path, Random(seed), is_stable=is_stable, is_archived=is_archived)
+    check_sequence(world)
+    live = {one.path for files in world.ledger.list_live_files().values() for one in files}
+    data = [path for path in (world.lake / "segment-data/data").rglob("*") if path.is_file()]
+    assert {path.relative_to(world.lake).as_posix() for path in data} == live
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEQUENCES // 25))
+def test_a_random_sequence_of_a_lake_with_delta_tables(tmp_path: Path, seed: int) -> None:
+    check_sequence(World(tmp_path, Random(seed), "delta"))
+
+
+def check_sequence(world: World) -> None:
     changes.load_new(world, world.open(KillSwitch(NEVER)))
     steps = []
     for _ in range(STEPS):
         steps.append(run_step(world, changes.choose_operation(world.random)))
     finish(world, steps)
-    fresh = tmp_path / "fresh"
-    lakes.load(world.logs, fresh, settings=world.settings, suppressed=world.suppressed())
+    fresh = world.folder / "fresh"
+    place = lakes.delta(fresh) if world.table_format == "delta" else fresh
+    lakes.load(world.logs, place, settings=world.settings, suppressed=world.suppressed())
     ours, theirs = lakes.read_folder(world.lake), lakes.read_folder(fresh)
     print(steps)  # noqa: T201 - of sequences that fail
     lakes.assert_same(ours, theirs, ("tables", "ids", "strays"))
     if not world.is_stable or world.is_outdated:  # else it has all columns that there ever were
         lakes.assert_same(ours, theirs, ("catalog",))
     assert_quarantined(world, count_quarantine(ours), count_quarantine(theirs))
-    live = {one.path for files in world.ledger.list_live_files().values() for one in files}
-    data = [path for path in (world.lake / "segment-data/data").rglob("*") if path.is_file()]
-    assert {path.relative_to(world.lake).as_posix() for path in data} == live
 
 
 def assert_forgotten(world: World) -> None:

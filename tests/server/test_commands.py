@@ -9,9 +9,20 @@ import pytest
 
 from eventlake.cli.main import main
 from eventlake.control.roles import Scope
+from tests.lakes import load, small_sample
 from tests.server.servers import Api, serving
 
 Run = Callable[..., Any]
+PLAN = [
+    "+ source:ios",
+    "    + id = '(random)'",
+    "    + accepts_events = True",
+    "    + write_keys = '(random)'",
+    "~ source:web",
+    "    - schedule.every_seconds = 7200",
+    "    + schedule.every_seconds = 3600",
+    "2 changes to make",
+]
 
 
 @pytest.fixture(params=["database", "server"])
@@ -78,6 +89,47 @@ def test_schedules_runs_and_health(run: Run, web: Any) -> None:
     assert run("runs", "start", "web")[1]["state"] == "queued"
     assert run("runs", "cancel", "1")[1]["state"] == "cancelled"
     assert "disabled" in run("health", as_json=False)[1]
+
+
+def test_the_workspace_as_a_file(run: Run, web: Any, tmp_path: Path) -> None:
+    file = tmp_path / "workspace.toml"
+    exported = run("export", as_json=False)[1]
+    assert "[sources.web]" in exported
+    assert run("export")[1]["sources"]["web"]["write_keys"] == ["k1"]
+    assert run("export", "--out", str(file), as_json=False) == (0, "")
+    assert file.read_text() == exported
+    assert run("apply", str(file), as_json=False) == (0, "no changes\n")
+    file.write_text(exported.replace("7200", "3600") + "[sources.ios]\n")
+    code, plan = run("apply", str(file), "--dry-run", as_json=False)
+    assert (code, plan.splitlines()) == (0, PLAN)
+    assert "every 7200 seconds" in run("schedule", "web", as_json=False)[1]
+    assert "2 changes made" in run("apply", str(file), "--yes", as_json=False)[1]
+    assert "every 3600 seconds" in run("schedule", "web", as_json=False)[1]
+    file.write_text('[sources.web]\nid = "other"\n')
+    code, refused = run("apply", str(file), "--yes", as_json=False)
+    assert (code, "! source:web: id is" in refused) == (1, True)
+    file.write_text("[sources.web\n")
+    assert "is not TOML" in run("apply", str(file), as_json=False)[1]
+
+
+def test_a_lake_is_changed(run: Run, web: Any) -> None:
+    options = ("--kind", "azure", "--set", "storage_account=account", "--set")
+    assert run("lake", "add", "az", *options, "storage_container=events")[0] == 0
+    code, lake = run("lake", "set", "az", "--set", "account_key=env:KEY")
+    assert (code, lake["secrets"], lake["version"]) == (0, {"account_key": "env:KEY"}, 2)
+    assert run("lake", "set", "az", "--set", "account_key=")[1]["secrets"] == {}
+
+
+def test_a_workspace_is_recovered_from_its_lake(run: Run, tmp_path: Path) -> None:
+    load(small_sample(tmp_path / "raw"), tmp_path / "lake")
+    code, found = run("recover", "--lake", "lake")
+    if code:
+        assert "unset EVENTLAKE_URL" in str(found)  # a server has the database
+        return
+    assert [(one["source"], one["runs"]) for one in found["sources"]] == [("web", 1)]
+    assert "runs added" in run("recover", "--lake", "lake", as_json=False)[1]
+    (shown,) = run("history", "web")[1]
+    assert (shown["state"], shown["trigger"]) == ("finished", "recovered")
 
 
 def test_people(run: Run) -> None:

@@ -31,7 +31,7 @@ def detect_changes(ledger: Ledger, base: int) -> Iterator[None]:
     try:
         yield
     except InvalidSettings as problem:
-        if ledger.find_last_sequence() == base:
+        if not ledger.has_commits_after(base):
             raise
         raise Conflict(
             f"another run of {ledger.folder} committed meanwhile and changed what this run reads: "

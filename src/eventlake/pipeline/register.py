@@ -16,7 +16,7 @@ from eventlake.model.schema import Column, TableSchema
 from eventlake.model.settings import SourceSettings
 from eventlake.model.tables import catalog_name, table_path
 from eventlake.parallel import TableWork, run_per_table
-from eventlake.ports import NoProgress, Progress
+from eventlake.ports import FollowsTables, NoProgress, Progress
 
 Partition = Mapping[str, str]
 
@@ -44,6 +44,8 @@ def register(
     refused = run_per_table("register", withdrawals, NoProgress())
     left_out = {*unpublished, *refused}
     tables = {name: table for name, table in tables.items() if name not in left_out}
+    if not tables and isinstance(lake.catalog, FollowsTables):
+        return refused  # nothing is new, and the table of reports was registered with the first
     tables[REPORTS] = reports_table(lake, commit.settings, run_day(commit.run_id))
     errors = refused | _ensure(lake, tables, progress)
     missing = [
@@ -222,8 +224,15 @@ def _changed_tables(lake: Lake, commit: Commit) -> dict[str, CatalogTable]:
             update={"is_partial": not one.is_new}
         )
         for one in commit.tables
-        if (one.adds or one.new_columns) and not one.dropped
+        if _has_news(lake, one) and not one.dropped
     }
+
+
+def _has_news(lake: Lake, one: TableCommit) -> bool:
+    """Whether a commit has something of a table that the catalog must be told of."""
+    if isinstance(lake.catalog, FollowsTables):
+        return one.is_new or bool(one.new_columns)
+    return bool(one.adds or one.new_columns)
 
 
 def complete_tables(
@@ -255,6 +264,7 @@ def catalog_table(
         columns=schema.columns,
         partition_columns=settings.date_partition.columns,
         partitions=tuple(map(dict, unique)) if lake.format.needs_partitions else (),
+        format=lake.format.name,
     )
 
 

@@ -57,6 +57,7 @@ from eventlake.pipeline.results import (
     group_chunks,
 )
 from eventlake.pipeline.stage_paths import count_rows
+from eventlake.pipeline.table_format import check_tables, list_skipped, with_format
 from eventlake.pipeline.tasks import Packed, Watch, Work, plan_tasks, run_tasks
 from eventlake.pipeline.user_index import input_key, join_parts
 from eventlake.pipeline.write import WriteJob, plan_units, write_task
@@ -149,6 +150,7 @@ def sync(run: Run, prepare: Callable[[Run], Commit] | None = None) -> tuple[Comm
     """
     with ExitStack() as stack:
         try:
+            check_tables(run.lake, run.plan)
             stack.enter_context(Stage(run.ledger, run.plan.run_id))
             usual = compact_files if run.plan.compacts else prepare_commit
             with detect_changes(run.ledger, run.plan.base):
@@ -219,7 +221,7 @@ def commit_run(run: Run, commit: Commit) -> tuple[int, Commit]:
     with run.time_step("commit"):
         check_counts(commit)
         run.is_committing = True
-        return append_commit(run.ledger, run.plan.base, commit)
+        return append_commit(run.ledger, run.plan.base, with_format(run.lake, commit))
 
 
 def fail_run(run: Run, problem: BaseException) -> None:
@@ -279,12 +281,6 @@ def read(run: Run) -> list[ReadResult]:
         gather = GatherJob(job, plan_gather(results, run.runner.parallelism))
         answers = run.run_tasks("read", len(gather.tasks), partial(gather_task, gather), rows)
         return results + [msgspec.json.decode(answer, type=ReadResult) for answer in answers]
-
-
-def list_skipped(plan: Plan) -> frozenset[str]:
-    """The settings' `skip_events`, and the names of tables whose catalog name is among them."""
-    skip = frozenset(plan.settings.skip_events)
-    return skip.union(name for name, table in plan.tables.items() if table.catalog_name in skip)
 
 
 def _fits_page_cache(run: Run) -> bool:

@@ -132,9 +132,10 @@ def erase_source(
 ) -> SourceErasure:
     """Erase the events of the ids from one source; `hashed` are their keyed hashes.
 
-    First finishes crashed runs. If runs have a stage, it commits even if it finds nothing: the
-    stages of dead ones are removed then, and live ones that have read events of the ids cannot
-    commit. On a conflict with another run it starts again.
+    First finishes crashed runs. If runs have a stage, or replaced files were kept, it commits even
+    if it finds nothing: the kept files and the stages of dead runs are removed then, which may have
+    events of the ids, and live runs that have read such events cannot commit. On a conflict with
+    another run it starts again.
     """
     ledger = parts.ledger(folder)
 
@@ -143,15 +144,16 @@ def erase_source(
         files = read_source_files(parts, folder, state)
         with detect_changes(ledger, state.sequence):
             matches = _find_files(files, ids)
-        if matches.gone and ledger.find_last_sequence() != state.sequence:
+        if matches.gone and ledger.has_commits_after(state.sequence):
             raise Conflict(f"another run has changed {matches.gone[0]}")
         found, staged = [one for one, _ in matches.files], list_staged_runs(ledger)
         run_id = f"{parts.clock.time_ns():019d}"
-        if not found and not (staged and state.settings):
+        if not found and not ((staged or state.kept_files) and state.settings):
             unsearched = [] if state.settings else _remove_ended_stages(parts, ledger, staged)
             remaining = (*matches.unreadable, *unsearched, *_find_unpublished(files))
             return SourceErasure(opened=matches.opened, remaining=remaining)
         if state.settings is None:
+            progress.step("publish", 0, 1, 0)
             return _erase_without_ledger(files, matches, ids, hashed, run_id)
         tables = defaultdict[str, list[DataFile]](list)
         for one in found:
@@ -301,7 +303,8 @@ def _prepare_commit(
         removed_ids=_write_removed_ids(run, work.removed_ids),
         rewrites=tuple(work.rewrites),
         users=_write_user_index(run, files, work),
-        deletes=tuple(files.index_objects),
+        # Replaced files that were kept may have rows of the ids, too.
+        deletes=(*files.index_objects, *files.state.kept_files),
         abandons=run.dead,
         erasure=_describe(work, matches, hashed),
     )

@@ -1,6 +1,6 @@
 """Redrive: load quarantined lines again, corrected, in one commit with their removal."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from eventlake.lake import Lake
 from eventlake.lakes import open_parts
 from eventlake.ledger import Ledger, State, list_sources
 from eventlake.model.commit import Plan
+from eventlake.model.lake import LakeSettings
 from eventlake.model.settings import SourceSettings
 from eventlake.model.tables import renamed_tables
 from eventlake.model.tunables import Tunables
@@ -39,7 +40,8 @@ from eventlake.pipeline.redrive import (
     preview_redrive,
 )
 from eventlake.pipeline.retyped import find_retyped
-from eventlake.pipeline.sync import Run, list_skipped
+from eventlake.pipeline.sync import Run
+from eventlake.pipeline.table_format import list_skipped
 from eventlake.ports import NoProgress, Progress, SparkProvider
 from eventlake.services.load import LoadResult, make_result, run_in_process, spark_provider
 from eventlake.services.replay import find_ledger, parse_time, retry_on_conflict
@@ -93,7 +95,7 @@ class RedrivePlan(FrozenModel):
 
 
 def plan_redrive(
-    request: RedriveRequest, *, lake: str | Path | Lake, clock: Clock = SYSTEM_CLOCK
+    request: RedriveRequest, *, lake: str | Path | LakeSettings | Lake, clock: Clock = SYSTEM_CLOCK
 ) -> RedrivePlan:
     """Say what a redrive would do, without writing anything."""
     parts = open_parts(lake, clock=clock)
@@ -101,7 +103,7 @@ def plan_redrive(
 
     def attempt() -> RedrivePlan:
         state = find_unfinished_runs(ledger, clock.now()).state
-        plan = make_plan(state, _settings_of(state), (), clock.time_ns(), 0)
+        plan = make_plan(state, _settings_of(state), (), clock.time_ns(), Tunables())
         paths = find_quarantine_files(ledger)
         preview = preview_redrive(ledger, paths, selection, _routing_rules(parts, plan))
         _check_correction(request, selection.correction, preview)
@@ -117,12 +119,13 @@ def plan_redrive(
     return retry_on_conflict(attempt)
 
 
-def redrive(
+def redrive(  # noqa: PLR0913 - as `replay`
     request: RedriveRequest,
     *,
-    lake: str | Path | Lake,
+    lake: str | Path | LakeSettings | Lake,
     where: str | SparkProvider = "local[*]",
     progress: Progress | None = None,
+    on_planned: Callable[[str], object] = str,
     tunables: Tunables = Tunables(),  # noqa: B008 - it is frozen
     clock: Clock = SYSTEM_CLOCK,
 ) -> RedriveResult:
@@ -130,6 +133,7 @@ def redrive(
 
     Lines that are still invalid are quarantined again, with their new reason. Runs in this process.
     If another run changes the quarantine meanwhile, the redrive is planned and run again.
+    `on_planned` is called with the id of each run before it begins.
     """
     progress = progress or NoProgress()
     parts = open_parts(lake, clock=clock)
@@ -140,8 +144,8 @@ def redrive(
         progress.step("plan", 0, 1, 0)
         dead, state = recover(parts, ledger, progress)
         settings, in_catalog = _settings_of(state), find_retyped(parts, ledger, state)
-        now, retired = parts.clock.time_ns(), tunables.retired_seconds
-        plan = make_plan(state, settings, (), now, retired, in_catalog.retyped)
+        now = parts.clock.time_ns()
+        plan = make_plan(state, settings, (), now, tunables, in_catalog.retyped)
         rules = _routing_rules(parts, plan)
         preview = preview_redrive(ledger, ledger.list_quarantine(), selection, rules)
         _check_correction(request, selection.correction, preview)
@@ -149,6 +153,7 @@ def redrive(
         lines = _describe_lines(preview)
         if not preview.lines:
             return RedriveResult(**_nothing_to_redrive(preview), **summary, **lines)
+        on_planned(plan.run_id)
         run = Run(parts, ledger, spark, plan, progress, dead, stores, tunables)
         commit, finished = run_in_process(run, partial(prepare_redrive, selection, preview))
         known = {**summary, "files": 1, "warnings": in_catalog.warnings}

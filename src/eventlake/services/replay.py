@@ -16,6 +16,7 @@ from eventlake.lake import Lake
 from eventlake.lakes import open_input_stores, open_parts
 from eventlake.ledger import Ledger, State, find_source, resolve_source
 from eventlake.model.commit import END_OF_TIME, Input, Plan, Replacement
+from eventlake.model.lake import LakeSettings
 from eventlake.model.naming import Call, table_name
 from eventlake.model.schema import TableSchema
 from eventlake.model.settings import FIXED, SourceSettings
@@ -118,7 +119,7 @@ class _Prepared:
 
 
 def plan_replay(
-    request: ReplayRequest, *, lake: str | Path | Lake, clock: Clock = SYSTEM_CLOCK
+    request: ReplayRequest, *, lake: str | Path | LakeSettings | Lake, clock: Clock = SYSTEM_CLOCK
 ) -> ReplayPlan:
     """Plan a replay without writing anything."""
     parts = open_parts(lake, clock=clock)
@@ -158,18 +159,20 @@ def plan_tables(plan: Plan) -> tuple[TablePlan, ...]:
 def replay(  # noqa: PLR0913 - each is an option of the command
     request: ReplayRequest,
     *,
-    lake: str | Path | Lake,
+    lake: str | Path | LakeSettings | Lake,
     where: Where = "local[*]",
     suppressed: Iterable[str] = (),
     temporary_cluster: bool = False,
     progress: Progress | None = None,
+    on_planned: Callable[[str], object] = str,
     tunables: Tunables = Tunables(),  # noqa: B008 - it is frozen
     clock: Clock = SYSTEM_CLOCK,
 ) -> ReplayResult:
     """Build tables again from the raw logs that were loaded, and replace their rows in one commit.
 
     If another run changes what it replaces, the replay is planned and run again. The `suppressed`
-    users are added to the lake's suppression list.
+    users are added to the lake's suppression list. `on_planned` is called with the id of each run
+    before it begins.
     """
     progress = progress or NoProgress()
     parts = open_parts(lake, clock=clock)
@@ -186,6 +189,7 @@ def replay(  # noqa: PLR0913 - each is an option of the command
         plan = prepared.plan
         if not plan.inputs and not plan.removes:
             return _nothing_to_replay(parts, prepared)
+        on_planned(plan.run_id)
         run = Run(parts, ledger, spark, plan, progress, dead, prepared.stores, tunables)
         runner = open_runner(lake, parts.store, where, temporary_cluster)
         if runner and not (isinstance(where, JobRunner) and where.reads_local_files):
@@ -217,6 +221,8 @@ def _prepare(parts: Lake, ledger: Ledger, state: State, request: ReplayRequest) 
     settings = resolve_source(parts.store, parts.layout, request.source, **request.changes)
     settings = settings.of_workspace(parts.workspace).with_folder(ledger.folder)
     _check_changes(request, state, settings)
+    if parts.format.versioned and state.settings:
+        _check_partitions(state.settings, settings, parts.format.name.capitalize())
     check_claims(parts.store, parts.layout, settings)
     history = read_history(ledger, state.sequence)
     window = _parse_window(request, settings)
@@ -246,6 +252,22 @@ def _check_changes(request: ReplayRequest, state: State, settings: SourceSetting
         raise InvalidSettings(
             f"{changed[0]} changes, so all tables must be built again: use --all, without "
             "--from, --to and --event"
+        )
+
+
+def _check_partitions(before: SourceSettings, settings: SourceSettings, name: str) -> None:
+    """Raise `InvalidSettings` if versioned tables would move or get other partition columns."""
+    for setting in ("partition_by_slug", "data_folder"):
+        if getattr(before, setting) != getattr(settings, setting):
+            raise InvalidSettings(
+                f"{setting} changes, and {name} tables cannot move to another folder: load the raw "
+                "logs into another lake with this setting"
+            )
+    if before.date_partition != settings.date_partition:
+        raise InvalidSettings(
+            f"date_partition is {str(settings.date_partition)!r}, and the partition columns of "
+            f"{name} tables cannot change: `eventlake drop {settings.source}`, then load "
+            f"the raw logs again with --date-partition {settings.date_partition}"
         )
 
 

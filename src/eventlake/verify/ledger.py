@@ -261,6 +261,16 @@ def live_objects(commits: Iterable[Commit]) -> set[str]:
     return live
 
 
+def kept_files(commits: Iterable[Commit]) -> set[str]:
+    """Removed data files that may still be in storage, for readers of older versions."""
+    kept: set[str] = set()
+    for commit in commits:
+        if commit.body.get("keeps_removed"):
+            kept.update(_removed_paths(commit))
+        kept.difference_update(commit.body.get("deletes", ()))
+    return kept
+
+
 def _removed_paths(commit: Commit) -> list[str]:
     tables = commit.body.get("tables", ())
     return [file["path"] for table in tables for file in table.get("removes", ())]
