@@ -15,7 +15,7 @@ PARALLEL = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup demo test unit lint abuse bench bench-collect docs
+.PHONY: help setup demo test unit lint abuse kills recover bench bench-collect bench-api docs
 
 help:  ## these words, one line each
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,11 +57,22 @@ lint: setup  ## ruff, mypy --strict, the import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+kills: setup  ## kill -9 of servers and workers under load, ten minutes on each database
+	EVENTLAKE_KILL_SECONDS=$${EVENTLAKE_KILL_SECONDS:-600} \
+	EVENTLAKE_KILL_SEED=$${EVENTLAKE_KILL_SEED:-$$(date +%s)} \
+	$(BIN)/python -m pytest tests/server/test_kills.py -s
+
+recover: setup  ## rebuild a lost database of 10,000 runs from its lake, on both databases
+	EVENTLAKE_RECOVER_RUNS=10000 $(BIN)/python -m pytest tests/control/test_recover.py -k months -s
+
 bench: setup $(BENCH_STAMP)  ## the benchmark beside its peers, one table of ratios
 	$(BIN)/python -m bench --repeat 3
 
 bench-collect: setup  ## the collector under load, beside its targets
 	$(BIN)/python -m bench.collect
+
+bench-api: setup  ## the API with 200,000 runs in the database, beside its targets
+	EVENTLAKE_API_RUNS=200000 $(BIN)/python -m pytest tests/server/test_latency.py -s
 
 docs: setup  ## regenerate docs/cli.md, docs/settings.md and docs/api.md
 	$(BIN)/python -m eventlake.cli.reference cli > docs/cli.md

@@ -92,6 +92,9 @@ class SparkProvider(Protocol):
     def session(self) -> Any:
         """The session, started by the first call."""
 
+    def stop(self) -> None:
+        """Stop the session; tasks on this machine have ended when this returns."""
+
 
 @runtime_checkable
 class JobRunner(Protocol):

@@ -10,7 +10,7 @@ from functools import reduce
 from operator import and_
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -81,21 +81,31 @@ class QueryTable:
         return f"{self.database}.{self.name}"
 
 
-def run_query(tables: Iterable[QueryTable], sql: str) -> pa.Table:
+class QueryLimits(NamedTuple):
+    """What a query may use."""
+
+    memory: str = "1GB"
+    max_rows: int = 10_000
+
+
+def run_query(
+    tables: Iterable[QueryTable], sql: str, limits: QueryLimits | None = None
+) -> pa.Table:
     """Run one query with DuckDB; each table is visible as `database.table`.
 
-    Raises InvalidSettings for a mistake in the SQL, Damaged for a corrupt file.
+    With limits, at most one row more than `max_rows` is returned. Raises InvalidSettings for a
+    mistake in the SQL, Damaged for a corrupt file.
     """
     _check_utf8(sql)
     lake = list(tables)
     used = select_mentioned(lake, sql)
     try:
-        with _connection() as connection:
+        with _connection(limits) as connection:
             for database in {table.database for table in lake}:
                 connection.execute(f'create schema if not exists "{database}"')
             for table in used:
                 _register(connection, table)
-            return _execute(connection, sql)
+            return _execute(connection, sql, limits.max_rows + 1 if limits else None)
     except (*_QUERY_ERRORS, duckdb.OperationalError) as problem:
         if _ARROW_FAILURE.search(str(problem)):
             _raise_if_damaged(used)
@@ -192,7 +202,7 @@ def similar_tables(name: str, tables: Iterable[QueryTable]) -> list[str]:
 
 
 @contextmanager
-def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
+def _connection(limits: QueryLimits | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
     """A DuckDB connection in UTC without access to files; only registered tables are visible."""
     with (
         TemporaryDirectory(prefix="eventlake-") as scratch,
@@ -200,6 +210,8 @@ def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
     ):
         connection.execute(f"attach ':memory:' as {_CATALOG}; use {_CATALOG}; detach memory")
         connection.execute("set TimeZone = 'UTC'")
+        if limits:
+            connection.execute(f"set memory_limit = '{limits.memory}'; set threads = 2")
         connection.execute("set enable_external_access = false; set lock_configuration = true")
         yield connection
 
@@ -293,13 +305,22 @@ def _partition_expression(partition: Mapping[str, str]) -> ds.Expression:
     return reduce(and_, equal, ds.scalar(True))
 
 
-def _execute(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
+def _execute(connection: duckdb.DuckDBPyConnection, sql: str, max_rows: int | None) -> pa.Table:
     kinds = [statement.type for statement in connection.extract_statements(sql)]
     if len(kinds) != 1:
         raise InvalidSettings(f"the SQL has {len(kinds)} statements; give one query")
     if kinds[0] not in _QUERY_STATEMENTS:
         raise InvalidSettings(f"the SQL is a {kinds[0].name} statement; give a query that reads")
-    return connection.sql(sql).to_arrow_table()
+    if max_rows is None:
+        return connection.sql(sql).to_arrow_table()
+    reader: Any = connection.execute(sql).to_arrow_reader(min(max_rows, 2048))
+    batches, rows = [], 0
+    for batch in reader:
+        batches.append(batch.slice(0, max_rows - rows))
+        rows += batches[-1].num_rows
+        if rows >= max_rows:
+            break
+    return pa.Table.from_batches(batches, reader.schema)
 
 
 def _explain(problem: str, lake: Sequence[QueryTable]) -> str:

@@ -14,7 +14,8 @@ from eventlake.control.sources import add_source
 from eventlake.control.vault import Vault
 from eventlake.control.workspace import ensure_workspace
 from eventlake.ports import NoProgress
-from eventlake.worker.execution import Task, execute, judge, read_task
+from eventlake.worker.execution import execute, judge, make_hooks, read_task
+from eventlake.worker.kinds import Hooks, Task
 from tests import lakes
 from tests.clocks import SimulatedClock
 from tests.control.world import KEY
@@ -38,16 +39,21 @@ def no_plan(run_id: str) -> None:
     raise AssertionError(f"{run_id} was planned")
 
 
+def hooks_of(task: Task) -> Hooks:
+    """Hooks of a run that must plan nothing."""
+    return make_hooks(task, NoProgress(), no_plan, no_plan)
+
+
 def test_a_source_without_events_has_nothing_to_do(task: Task) -> None:
     assert task.source.date_partition == "day"
-    outcome = execute(task, NoProgress(), no_plan)
+    outcome = execute(task, hooks_of(task))
     assert outcome
     assert (outcome.state, outcome.error) == ("finished", "")
 
 
 def test_a_run_that_checks_first_syncs_only_if_the_checks_pass(task: Task, tmp_path: Path) -> None:
     checking = task._replace(run=task.run.model_copy(update={"check_first": True}))
-    outcome = execute(checking, NoProgress(), no_plan)
+    outcome = execute(checking, hooks_of(checking))
     assert outcome
     assert (outcome.state, outcome.error_code) == (
         RunState.FAILED,
@@ -55,16 +61,9 @@ def test_a_run_that_checks_first_syncs_only_if_the_checks_pass(task: Task, tmp_p
     )
     assert "the check 'access' fails: no such folder" in outcome.error
     (tmp_path / "lake").mkdir()
-    outcome = execute(checking, NoProgress(), no_plan)
+    outcome = execute(checking, hooks_of(checking))
     assert outcome
     assert outcome.state == "finished"
-
-
-def test_a_kind_that_cannot_be_executed_is_refused(task: Task) -> None:
-    other = task._replace(run=task.run.model_copy(update={"kind": "verify"}))
-    outcome = execute(other, NoProgress(), no_plan)
-    assert outcome
-    assert "cannot execute runs of the kind verify" in outcome.error
 
 
 @pytest.mark.parametrize(("stage", "state"), [("write", "failed"), ("publish", "finished")])
@@ -74,7 +73,8 @@ def test_the_lake_says_how_a_killed_run_ended(
     files, lake = small_sample(tmp_path / "raw")[:2], tmp_path / "lake"
     assert run(killed_at_step, files, lake, AtStep(0, stage)) == -signal.SIGKILL
     staged = [path.name for path in (lake / "segment-stage").glob("[0-9]*")]
-    outcome = judge(task._replace(source=SETTINGS), staged[0])
+    run_of_lake = task.run.model_copy(update={"lake_run": staged[0]})
+    outcome = judge(task._replace(source=SETTINGS, run=run_of_lake))
     assert outcome
     assert outcome.state == state
     if state == "failed":
@@ -85,4 +85,4 @@ def test_the_lake_says_how_a_killed_run_ended(
 
 
 def test_a_run_without_a_plan_has_landed_nothing(task: Task) -> None:
-    assert judge(task, "") == LOST
+    assert judge(task) == LOST

@@ -10,7 +10,7 @@ from eventlake.control import tables
 from eventlake.control.database import Database
 from eventlake.control.endings import LOST, end_runs
 from eventlake.control.results import Outcome, read_outcome
-from eventlake.control.runs import Run, RunState, request_run
+from eventlake.control.runs import Run, RunState, queue_run
 from eventlake.lakes import open_parts
 from eventlake.model.layout import run_day
 from eventlake.model.report import failure_lines
@@ -18,7 +18,7 @@ from eventlake.model.settings import SourceSettings
 from eventlake.reports import read_reports
 from eventlake.services.load import LoadResult
 from tests.clocks import SimulatedClock
-from tests.control.world import World
+from tests.control.world import World, ask_for
 from tests.lakes import load
 
 
@@ -51,7 +51,7 @@ def load_events(folder: Path, number: int, *lines: str) -> tuple[LoadResult, Out
 
 def run_to_end(world: World, outcome: Outcome, kind: str = "sync") -> Run:
     with world.database.write() as session:
-        request_run(session, "web", kind, "me", world.clock.now())
+        queue_run(session, ask_for("web", kind), "me", world.clock.now())
     [run] = world.start()
     with world.database.write() as session:
         [ended] = end_runs(session, {(run.id, run.attempt): outcome}, world.clock.now())

@@ -17,7 +17,7 @@ from eventlake.control.endings import LOST, cancel_overdue, end_runs
 from eventlake.control.leases import hold_file, release_lease, take_lease
 from eventlake.control.queue import Limits, find_lost, renew_run
 from eventlake.control.results import Outcome
-from eventlake.control.runs import Run, RunState, cancel_run, get_run, request_run
+from eventlake.control.runs import Run, RunState, cancel_run, get_run, queue_run
 from eventlake.control.schedule import Schedule
 from eventlake.control.scheduler import LEASE, tick
 from eventlake.errors import (
@@ -29,7 +29,7 @@ from eventlake.errors import (
     Unavailable,
 )
 from tests.clocks import SimulatedClock
-from tests.control.world import Killed, World
+from tests.control.world import Killed, World, ask_for
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 WHOLE_TABLE = re.compile(r"SCAN runs(?! USING (COVERING )?INDEX uq_runs_(active|waiting))")
@@ -44,7 +44,7 @@ def world(database: Database, clock: SimulatedClock) -> World:
 
 def request(world: World, kind: str = "sync", *, wait: bool = False, source: str = "web") -> Run:
     with world.database.write() as session:
-        return request_run(session, source, kind, "me", world.clock.now(), wait=wait)
+        return queue_run(session, ask_for(source, kind), "me", world.clock.now(), wait=wait)
 
 
 def cancel(world: World, run: Run) -> Run:

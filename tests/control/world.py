@@ -15,7 +15,7 @@ from eventlake.control.lakes import add_lake
 from eventlake.control.leases import Lease, take_lease
 from eventlake.control.queue import Limits, start_runs
 from eventlake.control.results import Outcome
-from eventlake.control.runs import Run, RunState, list_runs
+from eventlake.control.runs import Run, RunRequest, RunState, list_runs
 from eventlake.control.schedule import Schedule
 from eventlake.control.scheduler import LEASE, Tick, tick
 from eventlake.control.sources import add_source
@@ -25,6 +25,19 @@ from tests.clocks import SimulatedClock
 
 MANY = Limits(total=10_000, local=10_000, per_cluster=10_000)
 KEY = "x" * 43 + "="
+PARAMETERS: dict[str, dict[str, Any]] = {
+    "replay": {"all_time": True},
+    "retype": {"table": "hello", "types": {"n": "string"}},
+}
+"""Parameters for the kinds that need some."""
+
+
+def ask_for(source: str, kind: str = "sync", **values: Any) -> RunRequest:
+    """A run of a kind, with parameters that are valid."""
+    parameters = PARAMETERS.get(kind, {})
+    return RunRequest.model_validate(
+        {"source": source, "kind": kind, "parameters": parameters, **values}
+    )
 
 
 @dataclass

@@ -126,3 +126,52 @@ def test_spark_starts_from_the_archive_of_its_classes_once_it_is_made(tmp_path: 
     archive.chmod(0o600)
     archive.write_bytes(b"no archive")
     assert run("-c", ARCHIVE)[:2] == ["False", "True"]  # Java goes on without it
+
+
+INTERRUPTED = """if True:
+    import os, signal, sys, time
+    from pathlib import Path
+    import psutil
+    from eventlake.pipeline.tasks import Watch, run_tasks
+    from eventlake.runners.local import LocalSpark
+    pid = Path(sys.argv[1])
+
+    def end_slowly(*_):
+        time.sleep(1)
+        os._exit(1)
+
+    def work(number):
+        signal.signal(signal.SIGHUP, end_slowly)  # how Spark's daemon ends its workers
+        pid.with_suffix(".new").write_text(str(os.getpid()))
+        pid.with_suffix(".new").rename(pid)
+        time.sleep(60)
+        return b""
+
+    def interrupt():
+        if pid.exists():
+            raise KeyboardInterrupt
+
+    def is_running(number):
+        try:
+            return psutil.Process(number).status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
+    try:
+        run_tasks(LocalSpark("local[1]"), 1, work, Watch(interrupt, 0.02))
+    except KeyboardInterrupt:
+        print("running", is_running(int(pid.read_text())))
+"""
+
+
+@pytest.mark.spark
+def test_an_interrupt_waits_for_workers_that_still_write(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path / "pid")],
+        env={**os.environ, **processes.SHORT_LIVED},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=processes.PATIENCE,
+    )
+    assert ran.stdout == "running False\n", ran.stderr

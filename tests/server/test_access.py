@@ -17,16 +17,18 @@ from tests.server.servers import PASSWORD, Api, serving
 OPEN_ROUTES = {
     "POST /api/v1/session",
     "POST /api/v1/setup",
-    "GET /setup",
-    "POST /setup",
     "GET /ready",
     "GET /metrics",
+    "GET /login/oidc",
+    "GET /login/oidc/callback",
 }
 ADMIN_ROUTES = re.compile(
     r"(?!GET )\S+ /api/v1/(sources(/{source}(/keys)?)?|lakes(/{lake})?|connections\S*"
-    r"|schedules/{source})$|\S+ /api/v1/(users|tokens|audit)"
+    r"|schedules/{source}|apply|channels(/{channel}(/rotate)?)?|rules(/{rule})?|settings"
+    r"|sources/{source}/freshness)$|\S+ /api/v1/(users|tokens|audit|suppressions|erasures)"
+    r"|POST /api/v1/lakes/check$"
 )
-OPERATOR_ROUTES = re.compile(r"POST .*/(enable|disable|check|cancel|runs)$")
+OPERATOR_ROUTES = re.compile(r"POST .*/(enable|disable|check|cancel|runs|test|redeliver)$")
 
 
 @pytest.fixture

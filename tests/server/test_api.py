@@ -316,6 +316,7 @@ def test_health_shows_each_source_and_its_last_run(api: Api, web: Any) -> None:
     last = api.post("/runs", {"source": "web"})
     enabled = api.post("/sources/web/enable")
     nothing = dict.fromkeys(("next_sync", "last_run", "last_state", "last_start", "last_error"))
+    nothing |= {"freshness": None, "newest": None, "failures": 0}
     alone = {"source": "alone", "lake": None, "accepts_events": False, "syncs": False}
     page = api.get("/health")
     assert page["items"][0] == {**alone, **nothing}

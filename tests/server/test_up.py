@@ -69,7 +69,8 @@ def up(folder: Path, url: str, *options: str) -> Iterator[Up]:
             assert process.stdout
             first = process.stdout.readline()
             assert first.startswith("listening on "), first
-            link = process.stdout.readline() if "--public-url" not in options else ""
+            has_link = "--public-url" not in options and "--only" not in options
+            link = process.stdout.readline() if has_link else ""
             yield Up(first.split()[-1], link.rpartition(" ")[2].strip(), process, folder)
         finally:
             if process.poll() is None:

@@ -20,13 +20,12 @@ from eventlake.cli import show
 from eventlake.cli.failures import FAILED, FINISHED, PARTIAL
 from eventlake.cli.options import AsJson, expand_option_groups
 from eventlake.cli.up import DEFAULT_DATABASE, DatabaseUrl
+from eventlake.client import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, RunFailed
 from eventlake.errors import InvalidSettings
 
 if TYPE_CHECKING:
-    from eventlake.server.client import Client
+    from eventlake.client import Client
 
-URL_VARIABLE, TOKEN_VARIABLE = "EVENTLAKE_URL", "EVENTLAKE_TOKEN"
-WAIT_SECONDS = 20
 EXIT_CODES = {"failed": FAILED, "cancelled": FAILED, "partial": PARTIAL}
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -119,6 +118,20 @@ def add_lake(
         body = {"slug": slug, "kind": kind, "settings": parse_settings(settings)}
         lake = client.ask("POST", "/lakes", body)
     options.print(lake, lambda one: show.print_line(f"added the lake {one['slug']}"))
+
+
+@lake_app.command("set")
+@expand_option_groups
+def change_lake(
+    options: ControlOptions,
+    slug: Annotated[str, typer.Argument(metavar="NAME", help="The lake's name.")],
+    settings: SetOptions = None,
+) -> None:
+    """Change settings or secrets of a lake. An empty value sets the default again."""
+    values = {name: value or None for name, value in parse_settings(settings).items()}
+    with options.open() as client:
+        lake = client.change("PATCH", f"/lakes/{quote_url(slug)}", {"settings": values})
+    options.print(lake, lambda one: show.print_line(f"changed the lake {one['slug']}"))
 
 
 @lake_app.command("list")
@@ -225,9 +238,10 @@ def start_run(
 ) -> None:
     """Sync a source now. A running `eventlake up` executes it."""
     with options.open() as client:
-        run = client.ask("POST", "/runs", {"source": source})
-        while wait and not run["ended_at"]:
-            run = client.ask("GET", f"/runs/{run['id']}?wait={WAIT_SECONDS}")
+        try:
+            run = client.sync(source, wait=wait, queue=False)
+        except RunFailed as failed:
+            run = failed.run
     options.print(run, lambda one: _print_runs([one]))
     raise typer.Exit(EXIT_CODES.get(run["state"], FINISHED))
 
@@ -289,7 +303,7 @@ def _print_source(source: Mapping[str, Any]) -> None:
     if not source["lake"]:
         show.print_line(f"connect it: eventlake connect {quote(source['slug'])} LAKE")
         return
-    url = os.environ.get(URL_VARIABLE, "http://127.0.0.1:8400").rstrip("/")
+    url = os.environ.get(URL_VARIABLE, DEFAULT_URL).rstrip("/")
     event = '{"userId":"u1","event":"Hello"}'
     show.print_line(f"connected to the lake {source['lake']}")
     show.print_line(f"try: curl -u {quote(f'{key}:')} -d '{event}' {url}/v1/track")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import eventlake as python_api
-from eventlake.cli import change, control, people, quarantine, show, suppress
+from eventlake.cli import change, control, notify, people, quarantine, show, suppress, workspace
 from eventlake.cli.compact import compact
 from eventlake.cli.failures import FAILED, FINISHED, PARTIAL, run_command
 from eventlake.cli.forget import forget
@@ -60,6 +60,7 @@ for name, group in {
     "source": control.source_app,
     "lake": control.lake_app,
     "runs": control.runs_app,
+    "notify": notify.notify_app,
     "token": people.token_app,
     "user": people.user_app,
 }.items():
@@ -67,6 +68,8 @@ for name, group in {
 for one in (up, control.connect, control.enable, control.disable, control.schedule):
     app.command()(one)
 for one in (control.history, control.health):
+    app.command()(one)
+for one in (workspace.export, workspace.apply, workspace.recover):
     app.command()(one)
 
 

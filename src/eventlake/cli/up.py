@@ -38,6 +38,13 @@ class UpOptions:
         str, typer.Option(help="The URL at which others reach the server, such as of a proxy.")
     ] = ""
     spool: Annotated[Path, typer.Option(help="A local folder for the spool.")] = Path("spool")
+    only: Annotated[
+        str,
+        typer.Option(
+            metavar="PARTS",
+            help="Be only a part of a server: collector, api, worker, or two with a comma.",
+        ),
+    ] = ""
 
 
 @expand_option_groups
@@ -49,9 +56,17 @@ def up(options: UpOptions, as_json: AsJson = False) -> None:
     """
     with show.require_extra("collect,control"):
         from eventlake.server.context import Address
+        from eventlake.server.parts import parse_parts
         from eventlake.server.up import UpSettings, run_server
     address = Address(options.host, options.public_url)
-    settings = UpSettings(options.database, options.lake, address, options.port, options.spool)
+    settings = UpSettings(
+        options.database,
+        options.lake,
+        address,
+        options.port,
+        options.spool,
+        parts=parse_parts(options.only),
+    )
     run_server(settings, lambda started: show.print_result(started, as_json, _print_started))
 
 

@@ -57,6 +57,8 @@ _DEFAULT_ALLOWED_HEADERS = b"authorization, content-type, content-encoding, x-re
 _MAX_ALLOWED_HEADERS_BYTES = 4096
 _MAX_QUERY_FIELDS = 100
 
+NO_COLLECTOR = "this server does not collect events (--only): send them to one that does"
+
 
 @dataclass
 class App:
@@ -74,6 +76,8 @@ class App:
     metrics: Metrics = field(default_factory=Metrics)
     mount: Mount | None = None
     """Answers all paths but `/v1/…` and `/health`, if there is one."""
+    collects: bool = True
+    """Whether events are accepted at all; if not, clients are asked to send them again later."""
 
     def __post_init__(self) -> None:
         self.budget = Budget(self.limits)
@@ -89,6 +93,8 @@ class App:
         if self.mount and not request.path.startswith(_OWN_PREFIX) and request.path != "/health":
             request.is_mounted = request.stores_body = True
             return
+        if not self.collects and request.path.startswith(_OWN_PREFIX):
+            raise Refusal(503, "no_collector", NO_COLLECTOR)
         if request.method != "POST" or request.path not in _EVENT_PATHS:
             return
         user = parse_basic_user(request.headers.get(b"authorization", b""))

@@ -9,11 +9,27 @@ import sqlalchemy as sa
 from pydantic import BaseModel
 
 from eventlake.control.database import Session
+from eventlake.control.notify.notices import make_notice, write_notices
 from eventlake.control.people_tables import audit
+from eventlake.control.tables import sources
 from eventlake.model.values import FrozenModel
 
 MASK = "***"
 _SECRET = re.compile(r"secret|password|passphrase|token|credential|hash|_key|^key", re.IGNORECASE)
+
+
+NOTICED = frozenset(
+    (
+        "schedule.enable",
+        "schedule.disable",
+        "schedule.change",
+        "connection.change",
+        "source.change",
+        "source.remove",
+        "lake.change",
+    )
+)
+"""The actions that change what is synced; each is a notice."""
 
 
 class Actor(NamedTuple):
@@ -60,7 +76,19 @@ def record(session: Session, actor: Actor, change: Change, now: datetime) -> Non
         "address": actor.address,
         "request_id": actor.request_id,
     }
-    session.execute(audit.insert().values(row))
+    entry = session.execute(audit.insert().values(row).returning(audit.c.id)).scalar_one()
+    if change.action in NOTICED:
+        _note(session, entry, actor, change, now)
+
+
+def _note(session: Session, entry: int, actor: Actor, change: Change, now: datetime) -> None:
+    kind, _, slug = change.object.partition(":")
+    is_source = kind in ("source", "connection")
+    query = sa.select(sources.c.id).where(sources.c.slug == slug)
+    source_id = session.execute(query).scalar() if is_source else None
+    data = {"action": change.action, "object": change.object, "actor": actor.name}
+    notice = make_notice("settings_changed", f"audit/{entry}", source_id, data, now)
+    write_notices(session, [notice])
 
 
 def list_audit(

@@ -62,7 +62,7 @@ def connect(
     found, target = get_source(session, source), get_lake(session, lake)
     copied = get_connection(session, copy_from).settings if copy_from else {}
     kept = {name: value for name, value in copied.items() if name not in _OWN_NAMES}
-    settings, resolved = _validate(session, found, {**kept, **_rename(values)})
+    settings, resolved = validate_connection(session, found, {**kept, **_rename(values)})
     # Others that connect to this lake wait, so that both do not get the same names.
     session.execute(sa.select(lakes.c.id).where(lakes.c.id == target.id).with_for_update())
     _check_names(session, target.id, resolved)
@@ -99,7 +99,7 @@ def change_connection(
     before = get_connection(session, found.id)
     merged = {**before.settings, **_rename(changes)}
     given = {name: value for name, value in merged.items() if value is not None}
-    settings, resolved = _validate(session, found, given)
+    settings, resolved = validate_connection(session, found, given)
     notes = _check_change(session, found, before.resolved, resolved)
     lake = get_lake(session, before.lake)
     session.execute(sa.select(lakes.c.id).where(lakes.c.id == lake.id).with_for_update())
@@ -140,13 +140,14 @@ def _rename(values: Mapping[str, Any]) -> dict[str, Any]:
     return named
 
 
-def _validate(
+def validate_connection(
     session: Session, source: Source, values: Mapping[str, Any]
 ) -> tuple[dict[str, Any], SourceSettings]:
     """The settings that were entered, as JSON, and all settings of the source."""
-    resolved = _resolve(source.slug, source.id, get_workspace(session).id, values)
+    named = _rename(values)
+    resolved = _resolve(source.slug, source.id, get_workspace(session).id, named)
     dumped = resolved.model_dump(mode="json")
-    return {name: dumped[name] for name in values}, resolved
+    return {name: dumped[name] for name in named}, resolved
 
 
 def _resolve(

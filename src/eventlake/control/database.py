@@ -21,6 +21,8 @@ Session = sa.Connection
 """A transaction, as `Database.read` and `Database.write` give it."""
 BUSY_SECONDS = 30
 """How long a writer waits for the one before it in SQLite."""
+MAX_OVERFLOW = 20
+"""Connections besides the five of the pool: each thread of a server uses one at a time."""
 _WRITES = "eventlake_writes"
 _MIGRATION_LOCK = 0x6576656E746C616B
 
@@ -62,11 +64,11 @@ def open_database(url: str, clock_of: Callable[[Session], datetime] | None = Non
     """
     parsed = _parse_url(url)
     if parsed.get_backend_name() == "sqlite":
-        engine = sa.create_engine(parsed)
+        engine = sa.create_engine(parsed, poolclass=sa.QueuePool, max_overflow=MAX_OVERFLOW)
         sa.event.listen(engine, "connect", _set_up_sqlite)
         sa.event.listen(engine, "begin", _begin_sqlite)
         return Database(engine, clock_of or (lambda _: SYSTEM_CLOCK.now()))
-    engine = sa.create_engine(parsed, pool_pre_ping=True)
+    engine = sa.create_engine(parsed, pool_pre_ping=True, max_overflow=MAX_OVERFLOW)
     return Database(engine, clock_of or _read_server_clock)
 
 

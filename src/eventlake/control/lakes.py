@@ -50,7 +50,7 @@ def add_lake(
     Raises InvalidSettings with each wrong setting and what is allowed.
     """
     source_settings(source=slug)  # the same rule for names
-    settings, secrets = _validate(kind, values)
+    settings, secrets = validate_lake(kind, values)
     identity = new_id()
     row = {
         "id": identity,
@@ -79,7 +79,7 @@ def change_lake(
     model = settings_model(lake.kind)
     new = translate_names(changes, model.segment_names)
     merged = {**lake.settings, **new}
-    settings, secrets = _validate(lake.kind, {k: v for k, v in merged.items() if v is not None})
+    settings, secrets = validate_lake(lake.kind, {k: v for k, v in merged.items() if v is not None})
     place = model.chosen_by
     if settings[place] != lake.settings[place] and _is_connected(session, lake):
         raise InvalidSettings(
@@ -128,7 +128,7 @@ def reseal_secrets(session: Session, vault: Vault) -> None:
         session.execute(lakes.update().where(lakes.c.id == row.id).values(secrets=sealed))
 
 
-def _validate(kind: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+def validate_lake(kind: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """The settings as JSON without the defaults, and the secrets."""
     model = settings_model(kind)
     named = translate_names(values, model.segment_names)

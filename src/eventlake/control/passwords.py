@@ -22,10 +22,10 @@ def hash_password(password: str) -> str:
 
 
 def verify_password(password: str, stored: str | None) -> bool:
-    """Return whether a password is the stored one; None, for no user, takes equally long."""
+    """Return whether a password is the stored one; none at all takes equally long."""
     with _ONE_AT_A_TIME:
         try:
-            return _HASHER.verify(stored or _unknown_hash(), password) and stored is not None
+            return _HASHER.verify(stored or _unknown_hash(), password) and bool(stored)
         except (VerificationError, InvalidHashError):
             return False
 

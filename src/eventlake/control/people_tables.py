@@ -13,6 +13,7 @@ users = Table(
     Column("password_hash", Text, nullable=False),
     Column("role", Text, nullable=False),
     Column("created_at", UtcTime, nullable=False),
+    Column("oidc_sub", Text, index=True, unique=True),
 )
 
 sessions = Table(

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from eventlake.control.database import Database, Session
 from eventlake.control.lakes import LOCAL
+from eventlake.control.run_kinds import PLAN_LANE
 from eventlake.control.runs import Run, RunState, to_run
 from eventlake.control.tables import IS_ACTIVE, LOCK_ORDER, connections, lakes, runs
 
@@ -26,6 +27,8 @@ class Limits(NamedTuple):
     total: int = 8
     local: int = 1
     per_cluster: int = 4
+    plans: int = 2
+    """Dry runs, which count nowhere else: they take little."""
 
 
 class Entry(NamedTuple):
@@ -40,6 +43,11 @@ class Entry(NamedTuple):
     """Its slot or, without one, when it was requested; for another attempt, when that is due."""
     is_due: bool
     runner: str
+
+    @property
+    def place(self) -> str:
+        """Where it runs, as far as limits are concerned."""
+        return PLAN_LANE if self.lane == PLAN_LANE else self.runner
 
 
 _ENTRIES = (
@@ -115,7 +123,7 @@ def choose_runs(entries: Sequence[Entry], now: datetime, limits: Limits) -> list
     erasures = {entry.source_id for entry in entries if entry.lane == "erasure"}
     erasing = {entry.source_id for entry in busy if entry.lane == "erasure"}
     lanes = {(entry.source_id, entry.lane) for entry in busy}
-    per_runner = Counter(entry.runner for entry in busy)
+    per_runner = Counter(entry.place for entry in busy)
     chosen: list[Entry] = []
     queued = [entry for entry in entries if entry.state == RunState.QUEUED and entry.is_due]
     for entry in sorted(queued, key=lambda one: _order(one, now)):
@@ -125,14 +133,20 @@ def choose_runs(entries: Sequence[Entry], now: datetime, limits: Limits) -> list
             "replay": source in erasures,
             "sync": source in erasures - erasing,
         }
-        limit = limits.local if entry.runner == LOCAL else limits.per_cluster
-        is_full = per_runner[entry.runner] >= limit or per_runner.total() >= limits.total
+        running = per_runner.total() - per_runner[PLAN_LANE]
+        is_full = per_runner[entry.place] >= _limit(entry.place, limits)
+        if entry.place != PLAN_LANE:
+            is_full = is_full or running >= limits.total
         if is_full or blocked.get(entry.lane):
             continue
         chosen.append(entry)
-        per_runner[entry.runner] += 1
+        per_runner[entry.place] += 1
         lanes.add((source, entry.lane))
     return chosen
+
+
+def _limit(place: str, limits: Limits) -> int:
+    return {PLAN_LANE: limits.plans, LOCAL: limits.local}.get(place, limits.per_cluster)
 
 
 def _order(entry: Entry, now: datetime) -> tuple[int, datetime, int]:
@@ -161,6 +175,22 @@ def renew_run(database: Database, session: Session, run: Run, **values: Any) -> 
         .returning(runs.c.state)
     ).scalar()
     return RunState(state) if state else None
+
+
+def take_over(database: Database, session: Session, run: Run, owner: str) -> Run | None:
+    """Give a run whose worker is gone to another process; None if it is another's by now."""
+    row = session.execute(
+        runs.update()
+        .where(
+            runs.c.id == run.id,
+            runs.c.owner == run.owner,
+            runs.c.attempt == run.attempt,
+            runs.c.state.in_(_RUNNING),
+        )
+        .values(owner=owner, lease_until=database.clock_of(session) + TIME_TO_LIVE)
+        .returning(runs)
+    ).first()
+    return to_run(row) if row else None
 
 
 def find_lost(database: Database, session: Session) -> list[Run]:

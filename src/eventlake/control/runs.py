@@ -1,28 +1,19 @@
 """Runs: request, cancel, look at. `queue.py` starts them, `endings.py` ends them."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
+from pydantic import Field
 
 from eventlake.control.connections import get_connection
 from eventlake.control.database import Session, insert_if_absent
+from eventlake.control.run_kinds import LANES, PLAN_LANE, PLANNED, Kind, parse_parameters
 from eventlake.control.sources import get_source
 from eventlake.control.tables import ACTIVE, IS_ACTIVE, runs
-from eventlake.errors import Conflict, NotFound
+from eventlake.errors import Conflict, InvalidSettings, NotFound
 from eventlake.model.values import FrozenModel
-
-LANES: Mapping[str, str] = {
-    "sync": "sync",
-    "replay": "replay",
-    "retype": "replay",
-    "redrive": "replay",
-    "forget": "erasure",
-    "verify": "verify",
-}
-"""The lane of each kind of run: a source has one active run per lane."""
 
 
 class RunState(StrEnum):
@@ -41,6 +32,25 @@ class RunState(StrEnum):
     """A slot at which the source had an active run."""
 
 
+class RunRequest(FrozenModel):
+    """A run that is asked for."""
+
+    source: str
+    kind: Kind = Kind.SYNC
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    dry_run: bool = False
+    """Only make the plan of the run, and write nothing."""
+    erasure_id: int | None = None
+    retry_of: int | None = None
+
+
+class StartedStage(FrozenModel):
+    """A stage of a run, and when it began."""
+
+    stage: str
+    at: datetime
+
+
 class Run(FrozenModel):
     """A run of the workspace. Its id in the lake, `lake_run`, is known once it is planned."""
 
@@ -49,7 +59,7 @@ class Run(FrozenModel):
     kind: str
     lane: str
     trigger: str
-    """`schedule` or `manual`."""
+    """`schedule`, `manual`, or `replay` for a chunk of one."""
     actor: str
     state: RunState
     reason: str
@@ -75,6 +85,19 @@ class Run(FrozenModel):
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+    parameters: dict[str, Any]
+    """What its kind needs to know, as in `run_kinds.py`; an erasure's are elsewhere."""
+    dry_run: bool
+    plan: dict[str, Any] | None
+    """What it would do, of a dry run that has ended; long lists are cut."""
+    result: dict[str, Any] | None
+    """What it did, besides the counts of its tables."""
+    stages: tuple[StartedStage, ...]
+    replay_id: int | None
+    chunk: int | None
+    """The number of its chunk in the replay, from 0."""
+    erasure_id: int | None
+    retry_of: int | None
 
 
 _active = runs.alias("active")
@@ -99,7 +122,7 @@ def make_row(source_id: str, kind: str, now: datetime, **values: Any) -> dict[st
         **dict.fromkeys(texts, ""),
         "source_id": source_id,
         "kind": kind,
-        "lane": LANES[kind],
+        "lane": LANES[Kind(kind)],
         "trigger": "manual",
         "state": RunState.QUEUED,
         "slot": None,
@@ -109,6 +132,9 @@ def make_row(source_id: str, kind: str, now: datetime, **values: Any) -> dict[st
         "check_first": False,
         "attempt": 1,
         "progress": {},
+        "parameters": {},
+        "dry_run": False,
+        "stages": [],
         "created_at": now,
         **values,
     }
@@ -117,24 +143,63 @@ def make_row(source_id: str, kind: str, now: datetime, **values: Any) -> dict[st
 def request_run(
     session: Session, source: str, kind: str, actor: str, now: datetime, *, wait: bool = False
 ) -> Run:
+    """Queue a run without parameters, as `queue_run`."""
+    return queue_run(session, RunRequest(source=source, kind=Kind(kind)), actor, now, wait=wait)
+
+
+def queue_run(
+    session: Session, request: RunRequest, actor: str, now: datetime, *, wait: bool = False
+) -> Run:
     """Queue a run that a person or a program asks for.
 
     If the source has an active run in the same lane, the new one waits for it if `wait`, else
-    Conflict is raised with that run; only one waits.
+    Conflict is raised with that run; only one waits. Raises InvalidSettings for wrong parameters.
     """
-    found = get_source(session, source)
+    found = get_source(session, request.source)
     get_connection(session, found.id)
-    row = make_row(found.id, kind, now, actor=actor)
+    parameters = parse_parameters(request.kind, request.parameters)
+    if request.dry_run and request.kind not in PLANNED:
+        raise InvalidSettings(f"a {request.kind} has no plan: leave dry_run out")
+    row = make_row(found.id, request.kind, now, actor=actor)
+    row |= {"parameters": parameters.model_dump(mode="json"), "dry_run": request.dry_run}
+    row |= {"erasure_id": request.erasure_id, "retry_of": request.retry_of}
+    if request.dry_run:
+        row["lane"] = PLAN_LANE
     for state in (RunState.QUEUED, RunState.WAITING) if wait else (RunState.QUEUED,):
         for run_id in insert_if_absent(session, runs, [{**row, "state": state}]):
             return get_run(session, run_id)
-    other = _find_unended(session, found.id, LANES[kind])
+    other = _find_unended(session, found.id, row["lane"])
     raise Conflict(
         f"run {other.id} of source {found.slug} is {other.state} since {other.created_at:%H:%M} "
         "UTC: wait for it, or cancel it"
         if other
         else f"another run of source {found.slug} has just ended: try again"
     )
+
+
+def retry_run(session: Session, run_id: int, actor: str, now: datetime) -> Run:
+    """Run again what failed or was cancelled, now; return the run to follow.
+
+    A run whose next attempt is due later begins now; of others a new run with the same parameters
+    is queued. Raises Conflict for a run that cannot be retried.
+    """
+    run = get_run(session, run_id, lock=True)
+    if run.replay_id is not None and not run.dry_run:
+        raise Conflict(f"run {run_id} is a chunk of replay {run.replay_id}: resume the replay")
+    if run.state is RunState.QUEUED and run.not_before:
+        session.execute(runs.update().where(runs.c.id == run_id).values(not_before=None))
+        return get_run(session, run_id)
+    if run.state not in (RunState.FAILED, RunState.CANCELLED, RunState.PARTIAL, RunState.SKIPPED):
+        raise Conflict(f"run {run_id} is {run.state}: only what went wrong can be retried")
+    request = RunRequest(
+        source=run.source_id,
+        kind=Kind(run.kind),
+        parameters=run.parameters,
+        dry_run=run.dry_run,
+        erasure_id=run.erasure_id,
+        retry_of=run.id,
+    )
+    return queue_run(session, request, actor, now)
 
 
 def cancel_run(session: Session, run_id: int, now: datetime, reason: str = "") -> Run:
@@ -152,6 +217,13 @@ def cancel_run(session: Session, run_id: int, now: datetime, reason: str = "") -
     session.execute(runs.update().where(runs.c.id == run_id).values(values))
     promote_waiting(session)
     return get_run(session, run_id)
+
+
+def hide_values(run: Run) -> Run:
+    """A run without what may have values of events: corrections, and what a verify found."""
+    shown = {name: value for name, value in run.parameters.items() if name != "fields"}
+    result = run.result and {k: v for k, v in run.result.items() if k != "problems"}
+    return run.model_copy(update={"parameters": shown, "result": result})
 
 
 def promote_waiting(session: Session) -> None:

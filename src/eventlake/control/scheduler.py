@@ -12,11 +12,13 @@ import sqlalchemy as sa
 
 from eventlake.clock import Clock
 from eventlake.control.database import Database, Session, insert_if_absent
-from eventlake.control.endings import SYNC_INCIDENT, needs_person
+from eventlake.control.endings import needs_person
+from eventlake.control.incidents import SYNC
 from eventlake.control.leases import Lease, renew_lease
+from eventlake.control.notify.notices import make_notice, write_notices
 from eventlake.control.runs import RunState, make_row
 from eventlake.control.schedule import Schedule, Timetable
-from eventlake.control.tables import IS_ACTIVE, LOCK_ORDER, incidents, notices, runs, schedules
+from eventlake.control.tables import IS_ACTIVE, LOCK_ORDER, incidents, runs, schedules
 
 LEASE = "scheduler"
 
@@ -27,7 +29,7 @@ _DUE = (
         incidents,
         sa.and_(
             incidents.c.source_id == schedules.c.source_id,
-            incidents.c.kind == SYNC_INCIDENT,
+            incidents.c.kind == SYNC,
             incidents.c.closed_at.is_(None),
         ),
     )
@@ -69,6 +71,8 @@ class Tick(NamedTuple):
     """Slots at which the source had an active sync."""
     next_slot: datetime | None
     """When the next slot of any source is due."""
+    lateness: tuple[float, ...] = ()
+    """Of each slot that was due, the seconds since."""
 
 
 def tick(database: Database, clock: Clock, lease: Lease) -> Tick | None:
@@ -86,7 +90,8 @@ def tick(database: Database, clock: Clock, lease: Lease) -> Tick | None:
         if changes:
             session.execute(_CONSIDERED, changes)
         next_slot = session.execute(_NEXT).scalar()
-        return Tick(queued, skipped, next_slot)
+        lateness = tuple((now - claim["slot"]).total_seconds() for claim in claims)
+        return Tick(queued, skipped, next_slot, lateness)
 
 
 def _consider(
@@ -151,11 +156,6 @@ def _read_active(session: Session, source_ids: Sequence[str]) -> dict[str, int]:
 
 
 def _note_clock(session: Session, row: sa.Row[Any], now: datetime) -> None:
-    notice = {
-        "key": f"clock/{row.source_id}/{row.considered_to.isoformat()}",
-        "event": "clock_set_back",
-        "source_id": row.source_id,
-        "data": {"considered_to": row.considered_to.isoformat(), "now": now.isoformat()},
-        "created_at": now,
-    }
-    insert_if_absent(session, notices, [notice])
+    moments = {"considered_to": row.considered_to.isoformat(), "now": now.isoformat()}
+    key = f"clock/{row.source_id}/{row.considered_to.isoformat()}"
+    write_notices(session, [make_notice("clock_set_back", key, row.source_id, moments, now)])

@@ -28,6 +28,8 @@ class SchedulerLoop:
     is_alone: bool = False
     """Whether no other server can use the database, as with SQLite."""
     lease: Lease | None = None
+    on_tick: Callable[[Tick], None] = lambda _: None
+    """Called with what each tick did."""
     _renewed: float = field(default=0.0, init=False)
 
     def run(self, is_ended: Callable[[], bool]) -> None:
@@ -59,6 +61,8 @@ class SchedulerLoop:
         done = tick(self.database, self.clock, self.lease)
         if done is None:
             self.lease = None
+        else:
+            self.on_tick(done)
         return done
 
     def _is_due(self) -> bool:

@@ -5,6 +5,7 @@ is new, so what came while the source was disabled lands with its first sync.
 """
 
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -12,7 +13,7 @@ from eventlake.control.connections import not_connected
 from eventlake.control.database import Session, update_version
 from eventlake.control.schedule import Schedule, Timetable
 from eventlake.control.sources import get_source
-from eventlake.control.tables import schedules
+from eventlake.control.tables import schedules, sources
 from eventlake.model.values import FrozenModel
 
 
@@ -34,13 +35,18 @@ def get_schedule(session: Session, source: str) -> SourceSchedule:
     row = session.execute(sa.select(schedules).where(schedules.c.source_id == found.id)).first()
     if row is None:
         raise not_connected(found.slug)
-    return SourceSchedule(
-        source=found.slug,
-        schedule=Schedule.model_validate(row.rule),
-        enabled_at=row.enabled_at,
-        next_slot=row.next_slot,
-        version=row.version,
+    return _to_value(found.slug, row)
+
+
+def list_schedules(session: Session) -> list[SourceSchedule]:
+    """The schedules of all sources that are connected, by slug."""
+    rows = session.execute(
+        sa.select(schedules, sources.c.slug)
+        .join(sources, sources.c.id == schedules.c.source_id)
+        .where(sources.c.removed_at.is_(None))
+        .order_by(sources.c.slug)
     )
+    return [_to_value(row.slug, row) for row in rows]
 
 
 def set_schedule(
@@ -65,6 +71,16 @@ def disable(session: Session, source: str, now: datetime) -> SourceSchedule:
     return _store(session, source, before.schedule, None, now, before.version)
 
 
+def _to_value(slug: str, row: sa.Row[Any]) -> SourceSchedule:
+    return SourceSchedule(
+        source=slug,
+        schedule=Schedule.model_validate(row.rule),
+        enabled_at=row.enabled_at,
+        next_slot=row.next_slot,
+        version=row.version,
+    )
+
+
 def _store(
     session: Session,
     source: str,
@@ -83,6 +99,7 @@ def _store(
         rule=schedule.model_dump(mode="json"),
         enabled_at=enabled_at,
         considered_to=now,
+        changed_at=now,
         next_slot=next_slot,
     )
     return get_schedule(session, source)

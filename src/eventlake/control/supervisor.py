@@ -11,6 +11,7 @@ from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.control.database import Database
 from eventlake.control.endings import cancel_overdue
 from eventlake.control.queue import Limits, count_ready, find_lost, list_running, owner_name
+from eventlake.control.replays import advance_replays, has_running_replays
 from eventlake.control.runs import Run
 from eventlake.errors import InsufficientPermissions, Unavailable
 from eventlake.runners.local import log_folder
@@ -31,6 +32,8 @@ Process = subprocess.Popen[bytes]
 class Supervisor:
     """Starts a worker for each queued run that can start and for which no worker is idle.
 
+    Before that, it queues the next chunks of replays.
+
     Workers are the leaders of their own sessions: their runs go on if the server ends.
     """
 
@@ -43,7 +46,7 @@ class Supervisor:
     _judges: dict[int, Process] = field(default_factory=dict, init=False)
     """By run."""
     _gone: set[str] = field(default_factory=set, init=False)
-    """The names of workers that have ended, and that still have a run."""
+    """The names of processes that have ended, and that still have a run."""
     _pause_until: float = field(default=0.0, init=False)
     _overdue_at: float = field(default=0.0, init=False)
 
@@ -59,6 +62,7 @@ class Supervisor:
     def step(self) -> None:
         """Start the processes that are needed now, and cancel runs that take too long."""
         self._reap()
+        self._advance()
         with self.database.read() as session:
             running = list_running(session)
             lost = find_lost(self.database, session)
@@ -75,17 +79,25 @@ class Supervisor:
             with self.database.write() as session:
                 cancel_overdue(session, self.clock.now())
 
+    def _advance(self) -> None:
+        """Queue the next chunks of replays."""
+        with self.database.read() as session:
+            has_replays = has_running_replays(session)
+        if has_replays:
+            with self.database.write() as session:
+                advance_replays(session, self.clock.now())
+
     def _start_judges(self, lost: Sequence[Run]) -> None:
         for run in lost:
             if run.id not in self._judges:
                 self._judges[run.id] = self._start("judge", str(run.id))
 
     def _reap(self) -> None:
-        """Forget the processes that have ended, but for the names of the workers."""
+        """Forget the processes that have ended, but for their names."""
         ended = [one for one in self._workers if one.poll() is not None]
-        self._gone |= {owner_name(one.pid) for one in ended}
         self._workers = [one for one in self._workers if one not in ended]
         ended += [one for one in self._judges.values() if one.poll() is not None]
+        self._gone |= {owner_name(one.pid) for one in ended}
         self._judges = {run: one for run, one in self._judges.items() if one not in ended}
         for one in ended:
             if one.returncode:

@@ -1,4 +1,4 @@
-"""The tables of the control database. Rows of sources, lakes and runs are never deleted."""
+"""The tables of the control database. Of their rows, only old runs and notices are deleted."""
 
 from typing import Any
 
@@ -130,6 +130,7 @@ schedules = Table(
     _created_at(),
     _time("enabled_at"),
     _time("considered_to"),
+    _time("changed_at"),
     _time("next_slot", index=True),
 )
 
@@ -161,6 +162,15 @@ runs = Table(
     _created_at(),
     _time("started_at"),
     _time("ended_at"),
+    Column("parameters", Json, nullable=False),
+    Column("dry_run", Boolean, nullable=False),
+    Column("plan", Json),
+    Column("result", Json),
+    Column("stages", Json, nullable=False),
+    Column("replay_id", Key, index=True),
+    Column("chunk", Integer),
+    Column("erasure_id", Key, index=True),
+    Column("retry_of", Key),
     UniqueConstraint("source_id", "slot"),
     Index(None, "source_id", "id"),
     _unique_where("uq_runs_active", _IS_ACTIVE, "source_id", "lane"),
@@ -172,6 +182,41 @@ IS_ACTIVE = text(f"runs.{_IS_ACTIVE}")
 
 LOCK_ORDER = (runs.c.source_id, runs.c.lane)
 """The order in which transactions lock active runs, which is also that of their index."""
+
+replays = Table(
+    "replays",
+    metadata,
+    Column("id", Key, primary_key=True),
+    _source(),
+    _text("state"),
+    Column("parameters", Json, nullable=False),
+    Column("chunk_seconds", Integer, nullable=False),
+    Column("chunks", Integer, nullable=False),
+    Column("plan_run", Key),
+    Column("after_run", Key, nullable=False),
+    _text("actor"),
+    _text("error_code"),
+    _text("error"),
+    _created_at(),
+    _time("started_at"),
+    _time("ended_at"),
+    Index(None, "source_id", "id"),
+)
+
+erasures = Table(
+    "erasures",
+    metadata,
+    Column("id", Key, primary_key=True),
+    _text("lake_id", ForeignKey("lakes.id")),
+    _text("ids"),
+    _text("salt"),
+    Column("hashes", Json, nullable=False),
+    Column("also_anonymous", Boolean, nullable=False),
+    Column("is_resolved", Boolean, nullable=False),
+    Column("dry_run", Boolean, nullable=False),
+    _text("actor"),
+    _created_at(),
+)
 
 incidents = Table(
     "incidents",
@@ -211,7 +256,7 @@ schema_log = Table(
     metadata,
     Column("id", Key, primary_key=True),
     _source(index=True),
-    Column("run_id", Key, ForeignKey("runs.id"), nullable=False),
+    Column("run_id", Key, ForeignKey("runs.id")),
     _text("table"),
     _text("column"),
     _text("change"),
@@ -226,6 +271,13 @@ daily = Table(
     _text("day", primary_key=True),
     _text("table", primary_key=True),
     *_counts(),
+    Index(
+        "ix_daily_totals",
+        "source_id",
+        "day",
+        sqlite_where=text("\"table\" = ''"),
+        postgresql_where=text("\"table\" = ''"),
+    ),
 )
 
 notices = Table(
@@ -246,4 +298,15 @@ leases = Table(
     _text("holder"),
     Column("epoch", Integer, nullable=False),
     _time("until", nullable=False),
+)
+
+saved_queries = Table(
+    "saved_queries",
+    metadata,
+    Column("id", Key, primary_key=True),
+    _text("name", unique=True),
+    _text("lake_id", ForeignKey("lakes.id")),
+    _text("sql"),
+    _text("actor"),
+    _created_at(),
 )

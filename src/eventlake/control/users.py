@@ -18,6 +18,9 @@ from eventlake.model.values import FrozenModel
 
 _EMAIL = re.compile(r"[^@\s\x00-\x1f]{1,64}@[^@\s\x00-\x1f]{1,189}")
 
+NO_PASSWORD = ""
+"""No password has this hash."""
+
 
 class User(FrozenModel):
     """A user, without the password."""
@@ -33,13 +36,22 @@ def add_user(session: Session, email: str, password: str, role: Role, now: datet
 
     Raises InvalidSettings for an address that is invalid or taken, and for a short password.
     """
+    return _add(session, email, hash_password(password), role, now)
+
+
+def add_user_without_password(session: Session, email: str, role: Role, now: datetime) -> User:
+    """Create a user who cannot log in with a password; raises InvalidSettings as `add_user`."""
+    return _add(session, email, NO_PASSWORD, role, now)
+
+
+def _add(session: Session, email: str, password_hash: str, role: Role, now: datetime) -> User:
     address = email.strip().lower()
     if not _EMAIL.fullmatch(address):
         raise InvalidSettings(f"email is {email!r}: give an address such as name@example.com")
     row = {
         "id": new_id(),
         "email": address,
-        "password_hash": hash_password(password),
+        "password_hash": password_hash,
         "role": role.value,
         "created_at": now,
     }
@@ -48,11 +60,17 @@ def add_user(session: Session, email: str, password: str, role: Role, now: datet
     return get_user(session, address)
 
 
+def find_user(session: Session, user: str) -> User | None:
+    """The user with an id or e-mail address."""
+    condition = sa.or_(users.c.id == user, users.c.email == user.lower())
+    row = session.execute(sa.select(users).where(condition)).first()
+    return _to_value(row) if row else None
+
+
 def get_user(session: Session, user: str) -> User:
     """The user with an id or e-mail address; raises NotFound."""
-    condition = sa.or_(users.c.id == user, users.c.email == user.lower())
-    for row in session.execute(sa.select(users).where(condition)):
-        return _to_value(row)
+    if found := find_user(session, user):
+        return found
     raise NotFound(f"user is {user!r}: the workspace has no such user")
 
 

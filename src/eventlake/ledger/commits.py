@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
+from pydantic import ConfigDict
+
 from eventlake.errors import Damaged
 from eventlake.ledger.files import (
     FileList,
@@ -18,10 +20,11 @@ from eventlake.ledger.files import (
     write_manifest,
 )
 from eventlake.ledger.state import State
-from eventlake.model.commit import Commit
+from eventlake.model.commit import Commit, CommitKind
 from eventlake.model.layout import Layout
 from eventlake.model.settings import SourceSettings
 from eventlake.model.tunables import LedgerTunables
+from eventlake.model.values import FrozenModel
 from eventlake.stores import Store
 from eventlake.stores.damage import read_value
 
@@ -34,6 +37,15 @@ MAX_REQUESTS = 16
 
 _INDEX_FILE = re.compile(r"\d{19}-\d+\.parquet", re.ASCII)
 _NUMBERED = re.compile(r"(?!0{12})\d{12}\.json", re.ASCII)
+
+
+class CommitHead(FrozenModel):
+    """The fields of a commit that say which run made it, and what for."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    run_id: str
+    kind: CommitKind = CommitKind.LOAD
 
 
 @dataclass(frozen=True)
@@ -68,6 +80,21 @@ class Ledger:
         if len(numbers) < last - sequence:
             raise self._lost_commits_error(set(numbers), sequence, last)
         return list(zip(numbers, self._read_commits(numbers), strict=True))
+
+    def has_commits_after(self, sequence: int) -> bool:
+        """Whether there are commits after a sequence, without reading them."""
+        return bool(self._sequences_after(sequence))
+
+    def read_commit_heads(self) -> dict[str, tuple[CommitKind, int]]:
+        """The kind and the sequence of the commit of each run, without the rest of the commits."""
+        numbers = self._sequences_after(0)
+
+        def read(sequence: int) -> CommitHead:
+            return read_value(self.store, self._commit_path(sequence), CommitHead)
+
+        with ThreadPoolExecutor(MAX_REQUESTS) as pool:
+            heads = zip(numbers, pool.map(read, numbers), strict=True)
+            return {head.run_id: (head.kind, number) for number, head in heads}
 
     def _read_commits(self, numbers: list[int]) -> list[Commit]:
         if self.store.is_local or len(numbers) < 2:

@@ -1,13 +1,13 @@
 """Sync reports: a line for the run, then a line for each of its tables."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
 from eventlake.errors import EventLakeError
-from eventlake.model.commit import Commit, CommitKind, Counts, TableCommit
+from eventlake.model.commit import Commit, CommitKind, Counts, DataFile, TableCommit
 from eventlake.model.settings import SourceSettings
 from eventlake.model.tables import catalog_name
 from eventlake.model.types import Type
@@ -41,6 +41,7 @@ COLUMNS = {
         ),
         Type.BIGINT,
     ),
+    "newest_received_at": Type.TIMESTAMP,
 }
 """The columns of the table of reports; lists are JSON text."""
 
@@ -89,6 +90,7 @@ def report_lines(
         **_counts(commit.counts),
         "bytes_written": sum(file.bytes for file in files),
         "files_written": len(files),
+        **_newest(files),
         "is_new": any(done.is_new for done in commit.tables),
     }
     lines = [
@@ -136,7 +138,15 @@ def _table_line(head: Line, name: str, done: TableCommit, problems: Problems) ->
         **_counts(done.counts),
         "bytes_written": sum(file.bytes for file in done.adds),
         "files_written": len(done.adds),
+        **_newest(done.adds),
     }
+
+
+def _newest(files: Sequence[DataFile]) -> Line:
+    """When the newest of the rows in files was received; nothing if the files do not say."""
+    bounds = [one.stats["received_at"][2] for one in files if "received_at" in one.stats]
+    moments = [datetime.fromisoformat(bound) for bound in bounds if isinstance(bound, str)]
+    return {"newest_received_at": stamp(max(moments))} if moments else {}
 
 
 def failure_lines(

@@ -14,6 +14,7 @@ from eventlake.errors import EventLakeError, Internal, InvalidSettings
 from eventlake.ledger import Lease, Ledger, lease_path, read_lease
 from eventlake.model.commit import Commit
 from eventlake.model.job import Job, JobState, Phase, Step
+from eventlake.model.layout import Layout
 from eventlake.model.report import FAILED, Line, Problems
 from eventlake.pipeline.finish import FinishResult, clean_up, finish_commit
 from eventlake.pipeline.sync import Run, fail_run
@@ -81,7 +82,12 @@ def submit_run(run: Run, runner: JobRunner) -> tuple[Commit, FinishResult]:
 
 def job_path(run: Run) -> str:
     """The path of the run's job; deleting this object cancels the run."""
-    return f"{run.stage}/job.json"
+    return job_path_of(run.lake.layout, run.plan.run_id)
+
+
+def job_path_of(layout: Layout, run_id: str) -> str:
+    """The path of the job of a run."""
+    return f"{layout.stage_path(run_id)}/job.json"
 
 
 def write_job(run: Run) -> None:

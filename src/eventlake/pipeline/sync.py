@@ -128,7 +128,7 @@ class Run:
 
         # Each call lists the stage, which takes longer in a bucket.
         watch = Watch(report_rows, 1.0 if self.lake.store.is_local else 5.0)
-        return run_tasks(self.runner.session(), count, work, watch)
+        return run_tasks(self.runner, count, work, watch)
 
     @contextmanager
     def time_step(self, step: str) -> Iterator[None]:

@@ -13,23 +13,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
 import pyarrow as pa
 
 from eventlake import errors
 from eventlake.errors import EventLakeError, Internal
-
-
-class Spark(Protocol):
-    """The part of a Spark session that tasks need."""
-
-    def range(self, start: int, end: int, step: int, partitions: int) -> Any:
-        """Return a frame of the numbers from `start` to below `end`, in so many partitions."""
-
-    def stop(self) -> None:
-        """Stop the session and its running tasks."""
-
+from eventlake.ports import SparkProvider
 
 Work = Callable[[int], bytes]
 
@@ -101,7 +91,7 @@ class Watch(NamedTuple):
     seconds: float = 0.5
 
 
-def run_tasks(spark: Spark, count: int, work: Work, watch: Watch) -> list[bytes]:
+def run_tasks(spark: SparkProvider, count: int, work: Work, watch: Watch) -> list[bytes]:
     """Run `work` for the numbers below `count` and return the results in order.
 
     Calls `watch.callback` while they run. Raises the `EventLakeError` of the first failed task by
@@ -119,7 +109,8 @@ def run_tasks(spark: Spark, count: int, work: Work, watch: Watch) -> list[bytes]
     if not count:
         return []
     try:
-        frame = spark.range(0, count, 1, count).mapInArrow(body, "task long, result binary")
+        numbers = spark.session().range(0, count, 1, count)
+        frame = numbers.mapInArrow(body, "task long, result binary")
         with ThreadPoolExecutor(1) as background:
             running = background.submit(frame.collect)
             try:

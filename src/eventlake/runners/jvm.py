@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from eventlake.errors import Unavailable
+from eventlake.runners import worker_lock
 from eventlake.runners.java import Java
 
 # What Spark reaches by reflection in Java 17 and newer.
@@ -56,7 +57,7 @@ def start_gateway(java: Java, conf: Mapping[str, str], log: Path, options: Seque
         with log.open("ab") as output:
             jvm = subprocess.Popen(
                 [*_IGNORE_INTERRUPTS, *_command(java, conf, options)],
-                env=_environment(connection),
+                env=_environment(connection, log),
                 stdin=subprocess.PIPE,  # its end makes the JVM exit
                 stdout=output,
                 stderr=output,
@@ -105,7 +106,7 @@ def class_path() -> tuple[str, ...]:
     return (*folders, *sorted(str(jar) for jar in (home / "jars").glob("*.jar")))
 
 
-def _environment(connection: Path) -> dict[str, str]:
+def _environment(connection: Path, log: Path) -> dict[str, str]:
     """The environment of the JVM, which writes its port and secret to `connection`.
 
     Without SPARK_HOME, Python workers import pyspark from where it is installed, compiled, and not
@@ -116,6 +117,7 @@ def _environment(connection: Path) -> dict[str, str]:
         **inherited,
         "SPARK_CONNECT_MODE": "0",
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection),
+        worker_lock.VARIABLE: str(worker_lock.lock_path(log)),
     }
 
 

@@ -20,6 +20,7 @@ from eventlake.runners.class_archive import use_archive
 from eventlake.runners.java import Java, find_java
 from eventlake.runners.jvm import class_path, start_gateway
 from eventlake.runners.reasons import start_failure
+from eventlake.runners.worker_lock import wait_for_workers
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
@@ -68,6 +69,11 @@ class LocalSpark:
     def session(self) -> "SparkSession":
         conf = {**self.settings, "spark.driver.memory": self.memory}
         return spark_session(self.master, conf, self.log or log_path())
+
+    def stop(self) -> None:
+        self.session().stop()
+        if local_cores(self.master):
+            wait_for_workers(self.log or log_path())
 
 
 def spark_session(master: str, settings: Mapping[str, str], log: Path) -> "SparkSession":

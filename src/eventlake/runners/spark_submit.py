@@ -75,6 +75,9 @@ class SubmittedSpark:
 
         return SparkSession.builder.config(map=dict(self.settings)).getOrCreate()
 
+    def stop(self) -> None:
+        self.session().stop()
+
     @property
     def parallelism(self) -> int:
         conf = self.session().conf

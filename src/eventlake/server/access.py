@@ -39,7 +39,7 @@ class Needs:
         self.role = role
 
     def __call__(self, request: Request, context: Context) -> Caller:
-        caller = _identify(request, context)
+        caller = identify(request, context)
         if not caller.role.may(self.role):
             raise RequestProblem(
                 403,
@@ -68,7 +68,8 @@ def cookie_name(context: ServerContext) -> str:
     return "__Host-eventlake" if context.address.is_https else "eventlake"
 
 
-def _identify(request: Request, context: ServerContext) -> Caller:
+def identify(request: Request, context: ServerContext) -> Caller:
+    """Who calls; raises a 401 problem for a wrong token, or without a login where one is needed."""
     now, clock = context.clock.now(), context.clock
     if context.trusted:
         return Caller(make_actor(request, context.trusted), Role.ADMIN, clock)

@@ -1,4 +1,4 @@
-"""The HTTP application: `/api/v1`, the page of the first admin, `/ready`."""
+"""The HTTP application: `/api/v1`, `/ready`, `/metrics`, and the pages at all other paths."""
 
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -6,29 +6,42 @@ from typing import Any, NamedTuple
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute, iter_route_contexts
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from eventlake.model.values import FrozenModel
 from eventlake.server.access import Needs
 from eventlake.server.context import ServerContext
 from eventlake.server.guard import Guard
+from eventlake.server.pages.app import build_pages
 from eventlake.server.problems import MEDIA_TYPE, add_handlers
 from eventlake.server.routes import (
     connections,
+    contents,
+    corrections,
+    declaration,
     health,
     lakes,
     login,
+    notices,
+    oidc,
     people,
+    privacy,
     probes,
+    replays,
     runs,
     schedules,
-    setup_page,
+    settings,
     sources,
     workspace,
 )
 
 PREFIX = "/api/v1"
-MODULES = (workspace, sources, lakes, connections, schedules, runs, health, people, login)
+PROBES = ("/ready", "/metrics")
+OIDC = "/login/oidc"
+MODULES = (
+    *(workspace, declaration, sources, lakes, connections, schedules, runs, replays, corrections),
+    *(privacy, contents, health, notices, settings, people, login),
+)
 
 
 class Problem(FrozenModel):
@@ -43,8 +56,28 @@ class Problem(FrozenModel):
 
 
 def build_app(context: ServerContext) -> ASGIApp:
-    """The application with all routes, guarded against requests of other sites."""
-    return Guard(build_api(context), context.address)
+    """The API and the pages, guarded against requests of other sites."""
+    return Guard(ApiOrPage(build_api(context), build_pages(context)), context)
+
+
+class ApiOrPage:
+    """Has the API answer its own paths, and the pages all others."""
+
+    def __init__(self, api: ASGIApp, pages: ASGIApp) -> None:
+        self._api, self._pages = api, pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_api = scope["path"].startswith(("/api/", OIDC)) or scope["path"] in PROBES
+        await (self._api if is_api else self._pages)(scope, receive, send)
+
+
+def build_probes(context: ServerContext) -> ASGIApp:
+    """The application of a server without the API: only what load balancers and Prometheus ask."""
+    app = FastAPI(openapi_url=None, redirect_slashes=False)
+    app.state.context = context
+    add_handlers(app)
+    app.include_router(probes.router)
+    return Guard(app, context)
 
 
 def build_api(context: ServerContext) -> FastAPI:
@@ -67,7 +100,7 @@ def build_api(context: ServerContext) -> FastAPI:
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(probes.router)
-    app.include_router(setup_page.router)
+    app.include_router(oidc.router)
     app.openapi = lambda: _describe(app)  # type: ignore[method-assign]
     return app
 

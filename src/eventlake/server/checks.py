@@ -3,13 +3,14 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from threading import Timer
 
-from eventlake.control.lakes import RegisteredLake
 from eventlake.errors import Unavailable
+from eventlake.model.lake import LakeSettings
 from eventlake.model.values import FrozenModel
 
-CHECK_SECONDS = 120
+CHECK_SECONDS = 120.0
 
 
 class CheckResult(FrozenModel):
@@ -18,6 +19,8 @@ class CheckResult(FrozenModel):
     name: str
     ok: bool
     detail: str
+    policy: str = ""
+    """The policy statement that grants a missing permission, as JSON."""
 
 
 class CheckedLake(FrozenModel):
@@ -27,30 +30,46 @@ class CheckedLake(FrozenModel):
     checks: tuple[CheckResult, ...]
 
 
-def check_lake(lake: RegisteredLake, secrets: Mapping[str, str]) -> CheckedLake:
+def check_lake(lake: LakeSettings, secrets: Mapping[str, str]) -> CheckedLake:
     """Try all operations of a run; raises Unavailable if that does not end within two minutes."""
-    command = [sys.executable, "-m", "eventlake.server.checks", *lake.model.to_words()]
-    try:
-        done = subprocess.run(
-            command,
-            env={**os.environ, **secrets},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            timeout=CHECK_SECONDS,
-            check=True,
-        )
-    except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
-        raise Unavailable(f"the checks of {lake.slug} did not end: try again") from None
-    return CheckedLake.from_json(done.stdout)
+    checks = tuple(stream_checks(lake, secrets))
+    return CheckedLake(ok=all(one.ok for one in checks), checks=checks)
 
 
-def _check(words: Sequence[str]) -> CheckedLake:
+def stream_checks(lake: LakeSettings, secrets: Mapping[str, str]) -> Iterator[CheckResult]:
+    """Try all operations of a run, and yield each as soon as its result is known.
+
+    Raises Unavailable if that does not end within two minutes.
+    """
+    command = [sys.executable, "-P", "-m", "eventlake.server.checks", *lake.to_words()]
+    with subprocess.Popen(
+        command,
+        env={**os.environ, **secrets},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    ) as child:
+        timer = Timer(CHECK_SECONDS, child.kill)
+        timer.start()
+        try:
+            for line in child.stdout or ():
+                yield CheckResult.from_json(line)
+        finally:
+            timer.cancel()
+            child.kill()
+    if child.returncode:
+        raise Unavailable("the checks did not end: try again")
+
+
+def _check(words: Sequence[str]) -> None:
     from eventlake.lakes import parse_settings  # noqa: PLC0415 - only in the process of checks
-    from eventlake.services.check import check  # noqa: PLC0415 - it imports Arrow
+    from eventlake.services.check import Check, check  # noqa: PLC0415 - it imports Arrow
 
-    found = tuple(CheckResult(**one.model_dump()) for one in check(parse_settings(words)))
-    return CheckedLake(ok=all(one.ok for one in found), checks=found)
+    def show(one: Check) -> None:
+        sys.stdout.write(CheckResult(**one.model_dump()).model_dump_json() + "\n")
+        sys.stdout.flush()
+
+    check(parse_settings(words), on_check=show)
 
 
 if __name__ == "__main__":
-    sys.stdout.write(_check(sys.argv[1:]).model_dump_json())
+    _check(sys.argv[1:])

@@ -15,12 +15,14 @@ from eventlake.collect.source_runtime import SourceRuntime
 from eventlake.collect.suppression_watch import SuppressionWatch
 from eventlake.control.connections import list_connections
 from eventlake.control.database import Database
-from eventlake.control.lakes import RegisteredLake, list_lakes, read_secrets
+from eventlake.control.lake_access import open_access
+from eventlake.control.lakes import RegisteredLake, list_lakes
 from eventlake.control.sources import Source, list_sources
 from eventlake.control.vault import Vault
 from eventlake.errors import EventLakeError
 from eventlake.lakes import open_store
 from eventlake.model.settings import SourceSettings
+from eventlake.server.collected import CollectedEvents
 from eventlake.stores import Store
 
 
@@ -42,16 +44,6 @@ class Collected(NamedTuple):
 
 
 Snapshot = Mapping[Place, Collected]
-
-
-@dataclass(frozen=True)
-class GivenSecrets:
-    """Secrets of a lake that were read from the database."""
-
-    values: Mapping[str, str]
-
-    def get(self, name: str) -> str | None:
-        return self.values.get(name)
 
 
 @dataclass
@@ -152,11 +144,8 @@ class ManagedCollector:
 
     def _open_lake(self, lake: RegisteredLake) -> OpenLake:
         with self._database.read() as session:
-            variables = read_secrets(session, lake.id, self._vault)
-        names = lake.model.secrets
-        secrets = {name: variables[names[name]] for name in names if names[name] in variables}
-        given = GivenSecrets(secrets) if secrets else None
-        store: Store = open_store(lake.model, make=True, secrets=given)
+            access = open_access(session, lake.id, self._vault)
+        store: Store = open_store(lake.model, make=True, secrets=access.secrets)
         suppression = SuppressionWatch(store)
         suppression.load_changes()
         assert self._settings.spool is not None
@@ -180,3 +169,15 @@ class ManagedCollector:
         if key not in self._warned:
             self._warned.add(key)
             sys.stderr.write(f"warning: {' '.join(message.split())}\n")
+
+
+def read_collected(app: App) -> dict[str, CollectedEvents]:
+    """What the collector has received since it started, by the source's slug."""
+    return {
+        one.name: CollectedEvents(
+            accepted=one.counts.accepted,
+            rejected=one.counts.rejected.total(),
+            lag_seconds=one.get_gauges()["archive_lag_seconds"],
+        )
+        for one in app.keys.sources
+    }

@@ -2,22 +2,29 @@
 
 import secrets
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hmac import compare_digest
 from ipaddress import ip_address
 from threading import Lock
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 
 from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.control.database import Database
+from eventlake.control.notify.outbox import Outbox
 from eventlake.control.vault import Vault
 from eventlake.errors import InvalidSettings
+from eventlake.server.collected import CollectedEvents
+from eventlake.server.metrics import ServerMetrics
 from eventlake.server.problems import RequestProblem
+from eventlake.server.readers import Readers
+
+if TYPE_CHECKING:
+    from eventlake.server.oidc import OidcProvider
 
 LOGINS_PER_MINUTE = 5
 MAX_ADDRESSES = 10_000
@@ -122,12 +129,23 @@ class ServerContext:
     setup: SetupCode | None = None
     render_metrics: Callable[[], str] = str
     """The metrics of the collector, in the format of Prometheus."""
+    read_collected: Callable[[], Mapping[str, CollectedEvents]] = dict
+    """What the collector has received, by the source's slug."""
     trusted: str = ""
     """The name of the caller of every request, who is admin: for calls within the process."""
+    oidc: "OidcProvider | None" = None
+    metrics: ServerMetrics = None  # type: ignore[assignment] # set below
+    """Those of the server."""
     logins: LoginLimit = field(init=False)
+    outbox: Outbox = field(init=False)
+    """Sends tests of channels."""
+    readers: Readers = field(default_factory=Readers)
+    """The processes that read lakes."""
 
     def __post_init__(self) -> None:
         self.logins = LoginLimit(self.clock)
+        self.metrics = self.metrics or ServerMetrics(self.database, self.clock)
+        self.outbox = Outbox(self.database, self.vault, self.clock, self.metrics.count_try)
 
 
 def get_context(request: Request) -> ServerContext:

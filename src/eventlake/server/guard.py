@@ -15,7 +15,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from eventlake.server.context import Address
+from eventlake.server.context import ServerContext
 from eventlake.server.problems import describe_bug, make_problem
 
 _HEADERS = {
@@ -34,8 +34,10 @@ _OPEN_PATHS = frozenset(("/ready", "/metrics"))
 class Guard:
     """Wraps the app; every exception that the app does not handle becomes a problem."""
 
-    def __init__(self, app: ASGIApp, address: Address) -> None:
+    def __init__(self, app: ASGIApp, context: ServerContext) -> None:
+        address = context.address
         self._app, self._names = app, address.names
+        self._clock, self._metrics = context.clock, context.metrics
         self._headers: Mapping[str, str] = _HEADERS
         if address.is_https:
             self._headers = {**_HEADERS, "strict-transport-security": "max-age=31536000"}
@@ -46,12 +48,12 @@ class Guard:
             return
         request_id = secrets.token_hex(8)
         scope.setdefault("state", {})["request_id"] = request_id
-        has_started = False
+        has_started, status, begun = False, 500, self._clock.monotonic()
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal has_started
+            nonlocal has_started, status
             if message["type"] == "http.response.start":
-                has_started = True
+                has_started, status = True, message["status"]
                 headers = MutableHeaders(scope=message)
                 headers.setdefault("cache-control", "no-store")
                 headers["x-request-id"] = request_id
@@ -67,6 +69,9 @@ class Guard:
             sys.stderr.write(f"warning: request {request_id} failed\n{traceback.format_exc()}")
             if not has_started:
                 await describe_bug(request_id)(scope, receive, send_with_headers)
+        finally:
+            seconds = self._clock.monotonic() - begun
+            self._metrics.count_request(_route_of(scope), status, seconds)
 
     def _refuse(self, scope: Scope) -> Response | None:
         """The reply to a request that may come from another site; None if it does not."""
@@ -87,6 +92,13 @@ class Guard:
         if is_own:
             return None
         return make_problem(403, "EventLake.CrossSite", "requests of other sites are refused")
+
+
+def _route_of(scope: Scope) -> str:
+    """The pattern of the path that answered; paths themselves would be too many."""
+    path: str = getattr(scope.get("route"), "path", "other")
+    is_api = scope["path"].startswith("/api/v1/") and not path.startswith("/api/")
+    return f"/api/v1{path}" if is_api and path != "other" else path
 
 
 def _is_visit(scope: Scope, headers: Headers) -> bool:

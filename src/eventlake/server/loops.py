@@ -4,31 +4,56 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 
+from eventlake.control.monitor import Monitor
+from eventlake.control.notify.outbox import Outbox
 from eventlake.control.scheduler_loop import SchedulerLoop
 from eventlake.control.supervisor import Supervisor
 from eventlake.errors import EventLakeError
 from eventlake.server.installation import Installation
+from eventlake.server.metrics import ServerMetrics
+from eventlake.server.parts import Part
 
 RESTART_SECONDS = 1.0
 
 
 @contextmanager
-def running_loops(installation: Installation) -> Iterator[None]:
-    """Run the scheduler and the supervisor until the end of the block; runs go on after it."""
+def running_loops(
+    installation: Installation, parts: Set[Part], metrics: ServerMetrics
+) -> Iterator[None]:
+    """Run the loops of a server's parts until the end of the block; runs go on after it.
+
+    A worker schedules, supervises runs, sends notices and monitors.
+    """
     stop = threading.Event()
     holder = f"{socket.gethostname()}:{os.getpid()}"
     is_alone = installation.file is not None
     scheduler = SchedulerLoop(installation.database, holder, installation.clock, is_alone)
+    scheduler.on_tick = metrics.count_tick
+    metrics.is_leader = lambda: scheduler.lease is not None
     supervisor = Supervisor(
         installation.database, installation.url, installation.key_file, installation.clock
     )
-    loops = {"scheduler": scheduler.run, "supervisor": supervisor.run}
+    outbox = Outbox(
+        installation.database, installation.vault, installation.clock, metrics.count_try
+    )
+    monitor = Monitor(
+        installation.database, installation.vault, holder, installation.clock, is_alone
+    )
+    loops = {
+        Part.WORKER: {
+            "scheduler": scheduler.run,
+            "supervisor": supervisor.run,
+            "outbox": outbox.run,
+            "monitor": monitor.run,
+        }
+    }
     threads = [
         threading.Thread(target=_keep_running, args=(run, stop), name=name)
-        for name, run in loops.items()
+        for part in parts
+        for name, run in loops.get(part, {}).items()
     ]
     for thread in threads:
         thread.start()

@@ -32,7 +32,7 @@ AfterNumber = Annotated[
 ]
 
 
-def _check_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def check_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """Refuse what PostgreSQL cannot store."""
     for name, one in value.items():
         _check_value(name)
@@ -45,7 +45,7 @@ def _check_value(value: JsonValue) -> None:
         if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
             raise ValueError("no NUL characters and no halves of surrogate pairs")
     elif isinstance(value, dict):
-        _check_json(value)
+        check_json(value)
     elif isinstance(value, list):
         for one in value:
             _check_value(one)
@@ -53,7 +53,7 @@ def _check_value(value: JsonValue) -> None:
         raise ValueError("a number must be finite")
 
 
-Settings = Annotated[dict[str, JsonValue], AfterValidator(_check_json)]
+Settings = Annotated[dict[str, JsonValue], AfterValidator(check_json)]
 
 
 class Page(FrozenModel, Generic[Value]):

@@ -2,12 +2,14 @@
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
+from eventlake.clock import Clock
 from eventlake.collect.app import App
 from eventlake.collect.keys import SourceKeys
 from eventlake.collect.limits import DEFAULTS, Limits
@@ -16,20 +18,27 @@ from eventlake.collect.proxies import LOOPBACK, PROXIES_VARIABLE, TrustedProxies
 from eventlake.collect.server import get_listener_url, open_listener, run_event_loop, serve_app
 from eventlake.collect.settings import CollectorSettings
 from eventlake.control.lakes import add_lake, list_lakes
+from eventlake.control.preferences import set_server_url
 from eventlake.control.users import has_people, has_users
 from eventlake.errors import InvalidSettings
 from eventlake.lakes.kinds import settings_model
 from eventlake.model.values import FrozenModel
-from eventlake.server.app import build_app
-from eventlake.server.collector import ManagedCollector
+from eventlake.server.app import build_app, build_probes
+from eventlake.server.collector import ManagedCollector, read_collected
 from eventlake.server.context import Address, ServerContext, SetupCode
 from eventlake.server.installation import DEFAULT_DATABASE, Installation, open_installation
 from eventlake.server.loops import running_loops
+from eventlake.server.metrics import ServerMetrics
+from eventlake.server.parts import ALL_PARTS, Part
 from eventlake.stores import Disk
+
+if TYPE_CHECKING:
+    from eventlake.server.oidc import OidcProvider
 
 FIRST_LAKE = "main"
 LIMITS = replace(DEFAULTS, seal_seconds=10.0)
 """Events are archived after 10 seconds, so that a sync on request lands what has just come."""
+OIDC_VARIABLE = "EVENTLAKE_OIDC_ISSUER"
 API_THREADS = 12
 """Fewer than the database's pool has connections, of which each thread uses one."""
 
@@ -45,6 +54,7 @@ class UpSettings:
     port: int = 8400
     spool: Path = Path("spool")
     limits: Limits = LIMITS
+    parts: Set[Part] = ALL_PARTS
 
 
 class Started(FrozenModel):
@@ -57,14 +67,31 @@ class Started(FrozenModel):
 def run_server(settings: UpSettings, on_ready: Callable[[Started], None]) -> None:
     """Serve until SIGTERM or SIGINT; call `on_ready` once when listening.
 
-    Raises InvalidSettings for an address that others can reach while nobody has been added.
+    Raises InvalidSettings for an address at which others can reach the API while nobody has been
+    added, and for a server of some parts on SQLite, where it is the only one.
     """
     with open_installation(settings.database, is_server=True) as installation:
+        if installation.file and settings.parts != ALL_PARTS:
+            raise InvalidSettings(
+                "--only is for several servers on PostgreSQL, and a file of SQLite has only one "
+                "server: leave --only out, or give a URL of PostgreSQL as --database"
+            )
         _add_first_lake(installation, settings.lake)
-        setup = _prepare_setup(installation, settings.address)
+        has_api = Part.API in settings.parts
+        setup = _prepare_setup(installation, settings.address) if has_api else None
         listener = open_listener(settings.address.host, settings.port)
-        with running_loops(installation):
-            run_event_loop(_serve(settings, installation, listener, setup, on_ready))
+        metrics = ServerMetrics(installation.database, installation.clock)
+        with running_loops(installation, settings.parts, metrics):
+            context = ServerContext(
+                installation.database,
+                installation.vault,
+                settings.address,
+                installation.clock,
+                setup,
+                metrics=metrics,
+                oidc=_open_oidc(installation.clock),
+            )
+            run_event_loop(_serve(settings, installation, listener, context, on_ready))
 
 
 def _add_first_lake(installation: Installation, folder: Path) -> None:
@@ -86,31 +113,47 @@ def _prepare_setup(installation: Installation, address: Address) -> SetupCode | 
         return None if has_users(session) else SetupCode(installation.clock.now())
 
 
+def _open_oidc(clock: Clock) -> "OidcProvider | None":
+    """The OpenID provider of the environment; its libraries are an extra."""
+    if not os.environ.get(OIDC_VARIABLE):
+        return None
+    try:
+        from eventlake.server.oidc import OidcProvider, OidcSettings  # noqa: PLC0415
+    except ModuleNotFoundError as problem:
+        raise InvalidSettings(
+            f"{OIDC_VARIABLE} is set, and {problem.name} is not installed: "
+            "pip install 'eventlake[oidc]'"
+        ) from None
+    settings = OidcSettings.from_environment(os.environ)
+    return OidcProvider(settings, clock) if settings else None
+
+
 async def _serve(
     settings: UpSettings,
     installation: Installation,
     listener: socket.socket,
-    setup: SetupCode | None,
+    context: ServerContext,
     on_ready: Callable[[Started], None],
 ) -> None:
     anyio.to_thread.current_default_thread_limiter().total_tokens = API_THREADS
     proxies = TrustedProxies(os.environ.get(PROXIES_VARIABLE, LOOPBACK))
     app = App(SourceKeys(()), installation.clock, settings.limits, proxies)
-    context = ServerContext(
-        installation.database,
-        installation.vault,
-        settings.address,
-        installation.clock,
-        setup,
-        app.render_metrics,
-    )
-    app.mount = Mount(build_app(context), proxies)
+    app.collects = Part.COLLECTOR in settings.parts
+    context.render_metrics = app.render_metrics
+    context.read_collected = lambda: read_collected(app)
+    build = build_app if Part.API in settings.parts else build_probes
+    app.mount = Mount(build(context), proxies)
+    url = settings.address.public_url.rstrip("/") or get_listener_url(listener)
+    with installation.database.write() as session:
+        set_server_url(session, url)
+    link = f"{url}/setup?code={context.setup.code}" if context.setup else None
     unused = Disk(str(settings.spool))  # each source has the store of its lake
     collecting = CollectorSettings(unused, spool=settings.spool, limits=settings.limits)
     collector = ManagedCollector(collecting, installation.database, installation.vault, app)
-    await collector.refresh()
-    url = settings.address.public_url.rstrip("/") or get_listener_url(listener)
-    link = f"{url}/setup?code={setup.code}" if setup else None
-    watches = (collector.watch(), collector.watch_suppression_lists())
+    watches = list[Coroutine[Any, Any, None]]()
+    if app.collects:
+        await collector.refresh()
+        watches = [collector.watch(), collector.watch_suppression_lists()]
     await serve_app(app, listener, lambda: on_ready(Started(url=url, setup_link=link)), watches)
     await collector.close()
+    context.readers.close()

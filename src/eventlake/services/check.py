@@ -34,12 +34,18 @@ class Check(FrozenModel):
     """The outcome; of a failure, what is wrong and how to fix it."""
 
 
-def check(lake: str | Path | LakeSettings, *, refusals: bool = True) -> list[Check]:
+def check(
+    lake: str | Path | LakeSettings,
+    *,
+    refusals: bool = True,
+    on_check: Callable[[Check], None] = lambda _: None,
+) -> list[Check]:
     """Try all operations of a run, without those that depend on a failed one.
 
-    With `refusals`, also find the tables that the catalog refused in the last runs.
+    With `refusals`, also find the tables that the catalog refused in the last runs. `on_check` is
+    called with each check as soon as it is known.
     """
-    probe = Probe(lake)
+    probe = Probe(lake, on_check=on_check)
     ready = probe.attempt("settings", probe.read_settings) and probe.attempt("access", probe.open)
     if ready and not probe.is_missing:
         for folder in (LOGS, probe.layout.stage, *probe.layout.roots):
@@ -66,13 +72,18 @@ class Probe:
     lake: str | Path | LakeSettings
     probe_name: str = field(default_factory=lambda: f"check-{secrets.token_hex(6)}")
     checks: list[Check] = field(default_factory=list)
+    on_check: Callable[[Check], None] = lambda _: None
+
+    def add(self, one: Check) -> None:
+        self.checks.append(one)
+        self.on_check(one)
 
     def attempt(self, name: str, operation: Callable[[], str]) -> bool:
         """Try an operation, which returns what to print, and add a check; return its success."""
         try:
-            self.checks.append(Check(name=name, ok=True, detail=operation()))
+            self.add(Check(name=name, ok=True, detail=operation()))
         except EventLakeError as problem:
-            self.checks.append(Check(name=name, ok=False, detail=f"{problem} ({problem.code})"))
+            self.add(Check(name=name, ok=False, detail=f"{problem} ({problem.code})"))
         return self.checks[-1].ok
 
     @cached_property
@@ -217,9 +228,7 @@ class Probe:
             for ledger in list_ledgers(self.store, self.layout):
                 if refusals := describe_refusals(ledger):
                     detail = "; ".join(refusals)
-                    self.checks.append(
-                        Check(name=f"tables of {ledger.folder}", ok=False, detail=detail)
-                    )
+                    self.add(Check(name=f"tables of {ledger.folder}", ok=False, detail=detail))
 
     def try_cluster(self) -> None:
         """Try the steps of using the cluster, up to the first that fails."""

@@ -14,6 +14,7 @@ from eventlake.lakes import open_parts
 from eventlake.ledger import Ledger, list_ledgers
 from eventlake.model.commit import Commit
 from eventlake.model.durations import parse_duration
+from eventlake.model.lake import LakeSettings
 from eventlake.model.tunables import Tunables, WriteTunables
 from eventlake.pipeline.compact import select_merges
 from eventlake.pipeline.finish import FinishResult
@@ -36,7 +37,7 @@ T = TypeVar("T")
 def plan_compaction(
     source: str | None = None,
     *,
-    lake: str | Path | Lake,
+    lake: str | Path | LakeSettings | Lake,
     older_than: str | timedelta = "2h",
     clock: Clock = SYSTEM_CLOCK,
 ) -> tuple[CompactResult, ...]:
@@ -57,18 +58,20 @@ def plan_compaction(
 def compact(  # noqa: PLR0913 - each is an option of the command
     source: str | None = None,
     *,
-    lake: str | Path | Lake,
+    lake: str | Path | LakeSettings | Lake,
     older_than: str | timedelta = "2h",
     where: Where = "local[*]",
     temporary_cluster: bool = False,
     progress: Progress | None = None,
+    on_planned: Callable[[str], object] = str,
     tunables: Tunables = Tunables(),  # noqa: B008 - it is frozen
     clock: Clock = SYSTEM_CLOCK,
 ) -> tuple[CompactResult, ...]:
     """Merge the small files of partitions whose newest event is older than a limit.
 
     The rows of a source, or of all sources, stay as they are. A commit merges many files; if
-    another run replaces one of them first, that commit is planned again.
+    another run replaces one of them first, that commit is planned again. `on_planned` is called
+    with the id of the run of each commit before it begins.
     """
     limit = _parse_limit(older_than)
     parts = open_parts(lake, clock=clock)
@@ -76,6 +79,7 @@ def compact(  # noqa: PLR0913 - each is an option of the command
     listener = progress or NoProgress()
 
     def run_here(run: Run) -> tuple[Commit, FinishResult]:
+        on_planned(run.plan.run_id)
         return execute(run, open_runner(lake, parts.store, where, temporary_cluster))
 
     def run(ledger: Ledger) -> CompactResult:

@@ -141,6 +141,7 @@ def erase_source(
             remaining = (*matches.unreadable, *_find_unpublished(files))
             return SourceErasure(opened=matches.opened, remaining=remaining)
         if state.settings is None:
+            progress.step("publish", 0, 1, 0)
             return _erase_without_ledger(files, matches, ids, hashed, run_id)
         tables = defaultdict[str, list[DataFile]](list)
         for one in found:

@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventlake.clock import SYSTEM_CLOCK, Clock
-from eventlake.errors import EventLakeError, InvalidSettings
+from eventlake.errors import Cancelled, EventLakeError, Internal, InvalidSettings
 from eventlake.kernels.erase import ErasedIds
 from eventlake.kernels.line_ids import read_ids
 from eventlake.kernels.lines import Damage, read_blocks
@@ -20,13 +20,16 @@ from eventlake.kernels.user_hashes import ID_COLUMNS, hash_ids
 from eventlake.lake import Lake
 from eventlake.lakes import open_parts
 from eventlake.ledger import DEAD_AFTER, find_source, is_running
-from eventlake.model.erasure import FileKind
+from eventlake.model.erasure import FileKind, Receipt
+from eventlake.model.lake import LakeSettings
+from eventlake.model.layout import run_day
 from eventlake.model.naming import Call
 from eventlake.model.values import FrozenModel
 from eventlake.pipeline.recover import find_unfinished_runs
 from eventlake.ports import NoProgress, Progress
 from eventlake.services.erase import SourceErasure, erase_source, find_matches
 from eventlake.services.inputs import unknown_source
+from eventlake.services.judge import Verdict
 from eventlake.services.user_files import SourceFiles, UserFile, list_folders, read_source_files
 from eventlake.stores.damage import reading_parquet
 from eventlake.suppression import (
@@ -90,14 +93,25 @@ def plan_forget(
     """Find the events of a user without writing anything."""
     parts = open_parts(lake, clock=clock)
     folders = _choose_folders(parts, user, source)
-    sources = [_read_source(parts, folder) for folder in folders]
-    users = _find_ids(sources if also_anonymous else (), user)
-    ids = ErasedIds(frozenset(users), hash_ids(pa.array(users)))
-    found = [find_matches(files, ids) for files in sources]
+    users = find_user_ids((user,), folders, lake=parts) if also_anonymous else (user,)
+    return plan_forget_ids(users, folders, lake=parts)
+
+
+def plan_forget_ids(
+    ids: Sequence[str],
+    folders: Sequence[str],
+    *,
+    lake: LakeSettings | Lake,
+    clock: Clock = SYSTEM_CLOCK,
+) -> ForgetResult:
+    """Find the events of ids in the sources with these folders, without writing anything."""
+    parts = open_parts(lake, clock=clock)
+    erased = ErasedIds(frozenset(ids), hash_ids(pa.array(ids)))
+    found = [find_matches(_read_source(parts, folder), erased) for folder in folders]
     return ForgetResult(
         lake=parts.store.root,
         status="planned",
-        ids=users,
+        ids=tuple(ids),
         sources=tuple(folders),
         files=tuple(
             ForgottenFile(kind=m.kind, path=m.path, rows=c.rows, removed=c.erased)
@@ -128,9 +142,29 @@ def forget(
     parts = open_parts(lake, clock=clock)
     finish_requests(parts, progress)
     folders = _choose_folders(parts, user, source)
-    users = _find_ids([_read_source(parts, f) for f in folders] if also_anonymous else (), user)
+    users = find_user_ids((user,), folders, lake=parts) if also_anonymous else (user,)
+    result = forget_ids(users, folders, lake=parts, progress=progress)
+    return result.model_copy(update={"seconds": round(clock.monotonic() - began, 3)})
+
+
+def forget_ids(
+    ids: Sequence[str],
+    folders: Sequence[str],
+    *,
+    lake: LakeSettings | Lake,
+    progress: Progress,
+    on_requested: Callable[[str], object] = str,
+    clock: Clock = SYSTEM_CLOCK,
+) -> ForgetResult:
+    """Remove the events of ids from the sources with these folders, as `forget`.
+
+    `on_requested` is called with the id of the request before anything is written; `judge_forget`
+    finds out by it how a process has ended. If `progress` raises Cancelled before the first commit,
+    the lake is as it was.
+    """
+    parts, users = open_parts(lake, clock=clock), tuple(ids)
     hashes = hash_ids(pa.array(users)).tolist()
-    run_id = f"{clock.time_ns():019d}"
+    run_id = f"{parts.clock.time_ns():019d}"
 
     def add_request(listed: SuppressionList) -> SuppressionList:
         listed = listed.add_hashed(users)
@@ -144,10 +178,98 @@ def forget(
         )
         return listed.model_copy(update={"requests": (*listed.requests, request)})
 
-    _, listed = change_suppression_list(parts.store, add_request)
-    erased = _erase(parts, listed, listed.requests[-1], progress)
-    result = _make_result(parts, users, folders, erased)
-    return result.model_copy(update={"seconds": round(clock.monotonic() - began, 3)})
+    progress.step("plan", 0, 1, 0)
+    on_requested(run_id)
+    progress.step("request", 0, 1, 0)  # from here on, the list must be changed back by a cancel
+    before, listed = change_suppression_list(parts.store, add_request)
+    request = listed.requests[-1]
+    try:
+        progress.step("erase", 0, 0, 0)
+        erased = _erase(parts, listed, request, progress)
+    except Cancelled:
+        _withdraw(parts, request, before, frozenset(users))
+        raise
+    return _make_result(parts, users, list(folders), erased)
+
+
+def _withdraw(
+    parts: Lake, request: ErasureRequest, before: SuppressionList, users: frozenset[str]
+) -> None:
+    """Remove a request of which nothing was erased, and list its users as they were before."""
+
+    def change(listed: SuppressionList) -> SuppressionList:
+        new = set(request.ids).difference(before.hashes)
+        restored = users.intersection(before.users).union(listed.users)
+        return listed.model_copy(
+            update={
+                "users": tuple(sorted(restored)),
+                "hashes": tuple(one for one in listed.hashes if one not in new),
+                "requests": tuple(one for one in listed.requests if one.run_id != request.run_id),
+            }
+        )
+
+    change_suppression_list(parts.store, change)
+
+
+def judge_forget(
+    run_id: str, ids: Sequence[str], folders: Sequence[str], *, lake: LakeSettings | Lake
+) -> tuple[Verdict, ForgetResult | None]:
+    """Find out how a process ended that has called `forget_ids`; finish its request if it died.
+
+    `run_id` is the id of the request. Without the request and a receipt, it counts as gone: it can
+    be repeated, which erases nothing twice.
+    """
+    parts = open_parts(lake, make=True)
+    listed = read_suppression_list(parts.store)
+    requests = [one for one in listed.requests if one.run_id == run_id]
+    if requests and not _is_dead(requests[0], parts.clock.now()):
+        return Verdict.RUNNING, None
+    if requests:
+        erased = _erase(parts, listed, requests[0], NoProgress())
+        return Verdict.ENDED, _make_result(parts, tuple(ids), list(folders), erased)
+    key = bytes.fromhex(listed.key)
+    hashed = sorted(hash_user(one, key).hex() for one in ids)
+    found = {
+        path: receipt
+        for folder in folders
+        for path, receipt in list_receipts(parts, folder, run_id)
+        if sorted(receipt.ids) == hashed
+    }
+    if not found:
+        return Verdict.GONE, None
+    return Verdict.ENDED, _read_result(parts, ids, folders, found)
+
+
+def list_receipts(parts: Lake, folder: str, since: str) -> Iterator[tuple[str, Receipt]]:
+    """The receipts of a source, of runs with a later id than `since`, with their paths."""
+    reports = parts.layout.reports
+    days, _ = parts.store.names(reports)
+    for day in (one for one in days if one >= f"day={run_day(since)}"):
+        for found in parts.store.objects(f"{reports}/{day}/source={folder}"):
+            if found.path.endswith("/receipt.json"):
+                receipt = Receipt.from_json(parts.store.read(found.path))
+                if receipt.run_id > since:
+                    yield found.path, receipt
+
+
+def _read_result(
+    parts: Lake, ids: Sequence[str], folders: Sequence[str], found: Mapping[str, Receipt]
+) -> ForgetResult:
+    """The result of an erasure by its receipts."""
+    remaining = tuple(path for one in found.values() for path in one.remaining)
+    return ForgetResult(
+        lake=parts.store.root,
+        status="partial" if remaining else "finished",
+        ids=tuple(ids),
+        sources=tuple(folders),
+        files=tuple(
+            ForgottenFile(kind=file.kind, path=file.path, rows=file.rows, removed=file.removed)
+            for one in found.values()
+            for file in one.files
+        ),
+        receipts=tuple(found),
+        remaining=remaining,
+    )
 
 
 def finish_requests(parts: Lake, progress: Progress) -> bool:
@@ -178,16 +300,25 @@ def _erase(
 ) -> list[SourceErasure]:
     """Erase the events of a request, source by source, then remove the request."""
     ids = ErasedIds(listed.match_hashed(request.ids), np.array(request.hashes, np.uint32))
+    erased: list[SourceErasure] = []
     try:
-        erased = [
-            erase_source(parts, folder, ids, request.ids, progress) for folder in request.sources
-        ]
+        for folder in request.sources:
+            erased.append(erase_source(parts, folder, ids, request.ids, progress))
+    except Cancelled as problem:
+        if erased:  # the next command finishes what was begun
+            _set_dead(parts, request)
+            raise Internal("cancelled after a commit") from problem
+        raise
     except BaseException:
-        with suppress(EventLakeError):
-            _replace_request(parts, request, (request.model_copy(update={"pid": NO_PID}),))
+        _set_dead(parts, request)
         raise
     _replace_request(parts, request, ())
     return erased
+
+
+def _set_dead(parts: Lake, request: ErasureRequest) -> None:
+    with suppress(EventLakeError):
+        _replace_request(parts, request, (request.model_copy(update={"pid": NO_PID}),))
 
 
 def _replace_request(parts: Lake, request: ErasureRequest, by: tuple[ErasureRequest, ...]) -> None:
@@ -217,15 +348,23 @@ def _read_source(parts: Lake, folder: str) -> SourceFiles:
     return read_source_files(parts, folder, state)
 
 
-def _find_ids(sources: Sequence[SourceFiles], user: str) -> tuple[str, ...]:
-    """The user id, and all ids that calls in the sources tie to it, sorted."""
-    ids, new = {user}, {user}
+def find_user_ids(
+    users: Sequence[str],
+    folders: Sequence[str],
+    *,
+    lake: LakeSettings | Lake,
+    clock: Clock = SYSTEM_CLOCK,
+) -> tuple[str, ...]:
+    """The ids of users, then all ids that calls in the sources tie to them, sorted."""
+    parts = open_parts(lake, clock=clock)
+    sources = [_read_source(parts, folder) for folder in folders]
+    ids, new = set(users), set(users)
     while new:
         erased = ErasedIds(frozenset(new), hash_ids(pa.array(sorted(new))))
         tied = {one for files in sources for one in _list_tied_ids(files, erased)}
         new = tied - ids
         ids |= new
-    return (user, *sorted(ids - {user}))
+    return (*users, *sorted(ids.difference(users)))
 
 
 def _list_tied_ids(files: SourceFiles, ids: ErasedIds) -> Iterable[str]:

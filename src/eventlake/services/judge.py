@@ -48,7 +48,7 @@ def judge_run(
     """
     parts = open_parts(lake, make=True, clock=clock)  # the run may have died before it made it
     ledger = parts.ledger(folder)
-    if report := _read_report(parts, folder, run_id):
+    if report := read_report(parts, folder, run_id):
         return Judgement(verdict=Verdict.ENDED, report=report)
     # The lease before the ledger: a run that seems dead may have committed in between.
     is_staged = run_id in list_staged_runs(ledger)
@@ -57,10 +57,10 @@ def judge_run(
     if ledger.find_sequence(run_id, ledger.read_state()) is None:
         return Judgement(verdict=Verdict.GONE)
     recover(parts, ledger, progress or NoProgress())
-    return Judgement(verdict=Verdict.ENDED, report=_read_report(parts, folder, run_id))
+    return Judgement(verdict=Verdict.ENDED, report=read_report(parts, folder, run_id))
 
 
-def _read_report(parts: Lake, folder: str, run_id: str) -> tuple[dict[str, Any], ...]:
+def read_report(parts: Lake, folder: str, run_id: str) -> tuple[dict[str, Any], ...]:
     """The lines of a run's report; empty if there is none."""
     path = parts.layout.report_path(folder, run_id)
     if not parts.store.exists(path):

@@ -94,7 +94,7 @@ GivenSettings = SourceSettings | Mapping[str, object]
 def plan_load(
     paths: Sequence[str | Path] | None,
     *,
-    lake: str | Path,
+    lake: str | Path | LakeSettings,
     settings: GivenSettings,
     clock: Clock = SYSTEM_CLOCK,
 ) -> LoadPlan:
@@ -136,7 +136,7 @@ def plan_load(
 def plan_sync(
     source: str,
     *,
-    lake: str | Path,
+    lake: str | Path | LakeSettings,
     changes: Mapping[str, object] | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> LoadPlan:

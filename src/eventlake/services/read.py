@@ -28,7 +28,7 @@ from eventlake.pipeline.quarantine import (
     find_quarantine_files,
     read_quarantine,
 )
-from eventlake.query import QueryTable, run_query, run_spark_query, select_mentioned
+from eventlake.query import QueryLimits, QueryTable, run_query, run_spark_query, select_mentioned
 from eventlake.reports import read_reports, report_files
 from eventlake.runners.local import LocalSpark
 from eventlake.stores.damage import reading_parquet
@@ -116,6 +116,11 @@ class Lake:
                 spark = LocalSpark(master, self.parts.spark_settings)
                 return run_spark_query(spark.session(), tables, sql)
             return run_query(tables, sql)
+
+    def query_within(self, sql: str, limits: QueryLimits) -> pa.Table:
+        """Run SQL with DuckDB within limits."""
+        with TemporaryDirectory(prefix="eventlake-") as scratch:
+            return run_query(self._query_tables(sql, Path(scratch)), sql, limits)
 
     def _tables(self) -> list[LakeTable]:
         """The tables of all sources, under their current catalog names."""

@@ -1,6 +1,6 @@
 """Redrive: load quarantined lines again, corrected, in one commit with their removal."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from eventlake.lake import Lake
 from eventlake.lakes import open_parts
 from eventlake.ledger import Ledger, State, list_sources
 from eventlake.model.commit import Plan
+from eventlake.model.lake import LakeSettings
 from eventlake.model.settings import SourceSettings
 from eventlake.model.tables import renamed_tables
 from eventlake.model.tunables import Tunables
@@ -94,7 +95,7 @@ class RedrivePlan(FrozenModel):
 
 
 def plan_redrive(
-    request: RedriveRequest, *, lake: str | Path | Lake, clock: Clock = SYSTEM_CLOCK
+    request: RedriveRequest, *, lake: str | Path | LakeSettings | Lake, clock: Clock = SYSTEM_CLOCK
 ) -> RedrivePlan:
     """Say what a redrive would do, without writing anything."""
     parts = open_parts(lake, clock=clock)
@@ -118,12 +119,13 @@ def plan_redrive(
     return retry_on_conflict(attempt)
 
 
-def redrive(
+def redrive(  # noqa: PLR0913 - as `replay`
     request: RedriveRequest,
     *,
-    lake: str | Path | Lake,
+    lake: str | Path | LakeSettings | Lake,
     where: str | SparkProvider = "local[*]",
     progress: Progress | None = None,
+    on_planned: Callable[[str], object] = str,
     tunables: Tunables = Tunables(),  # noqa: B008 - it is frozen
     clock: Clock = SYSTEM_CLOCK,
 ) -> RedriveResult:
@@ -131,6 +133,7 @@ def redrive(
 
     Lines that are still invalid are quarantined again, with their new reason. Runs in this process.
     If another run changes the quarantine meanwhile, the redrive is planned and run again.
+    `on_planned` is called with the id of each run before it begins.
     """
     progress = progress or NoProgress()
     parts = open_parts(lake, clock=clock)
@@ -150,6 +153,7 @@ def redrive(
         lines = _describe_lines(preview)
         if not preview.lines:
             return RedriveResult(**_nothing_to_redrive(preview), **summary, **lines)
+        on_planned(plan.run_id)
         run = Run(parts, ledger, spark, plan, progress, dead, stores, tunables)
         commit, finished = run_in_process(run, partial(prepare_redrive, selection, preview))
         known = {**summary, "files": 1, "warnings": in_catalog.warnings}

@@ -16,6 +16,7 @@ from eventlake.lake import Lake
 from eventlake.lakes import open_input_stores, open_parts
 from eventlake.ledger import Ledger, State, find_source, resolve_source
 from eventlake.model.commit import END_OF_TIME, Input, Plan, Replacement
+from eventlake.model.lake import LakeSettings
 from eventlake.model.naming import Call, table_name
 from eventlake.model.schema import TableSchema
 from eventlake.model.settings import FIXED, SourceSettings
@@ -117,7 +118,7 @@ class _Prepared:
 
 
 def plan_replay(
-    request: ReplayRequest, *, lake: str | Path | Lake, clock: Clock = SYSTEM_CLOCK
+    request: ReplayRequest, *, lake: str | Path | LakeSettings | Lake, clock: Clock = SYSTEM_CLOCK
 ) -> ReplayPlan:
     """Plan a replay without writing anything."""
     parts = open_parts(lake, clock=clock)
@@ -157,18 +158,20 @@ def plan_tables(plan: Plan) -> tuple[TablePlan, ...]:
 def replay(  # noqa: PLR0913 - each is an option of the command
     request: ReplayRequest,
     *,
-    lake: str | Path | Lake,
+    lake: str | Path | LakeSettings | Lake,
     where: Where = "local[*]",
     suppressed: Iterable[str] = (),
     temporary_cluster: bool = False,
     progress: Progress | None = None,
+    on_planned: Callable[[str], object] = str,
     tunables: Tunables = Tunables(),  # noqa: B008 - it is frozen
     clock: Clock = SYSTEM_CLOCK,
 ) -> ReplayResult:
     """Build tables again from the raw logs that were loaded, and replace their rows in one commit.
 
     If another run changes what it replaces, the replay is planned and run again. The `suppressed`
-    users are added to the lake's suppression list.
+    users are added to the lake's suppression list. `on_planned` is called with the id of each run
+    before it begins.
     """
     progress = progress or NoProgress()
     parts = open_parts(lake, clock=clock)
@@ -184,6 +187,7 @@ def replay(  # noqa: PLR0913 - each is an option of the command
         plan = prepared.plan
         if not plan.inputs and not plan.removes:
             return _nothing_to_replay(parts, prepared)
+        on_planned(plan.run_id)
         run = Run(parts, ledger, spark, plan, progress, dead, prepared.stores, tunables)
         runner = open_runner(lake, parts.store, where, temporary_cluster)
         if runner and not (isinstance(where, JobRunner) and where.reads_local_files):

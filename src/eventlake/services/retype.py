@@ -1,6 +1,6 @@
 """Retype: give a column another type, for new rows or with a replay for all."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from eventlake.lakes import open_parts
 from eventlake.ledger import Ledger, State, list_ledgers
 from eventlake.ledger.files import LiveFile
 from eventlake.model.commit import Commit, CommitKind, Counts, Plan, TableCommit
+from eventlake.model.lake import LakeSettings
 from eventlake.model.naming import RESCUED
 from eventlake.model.schema import TableSchema, standard_columns
 from eventlake.model.settings import SourceSettings
@@ -82,7 +83,9 @@ class _Target:
         return f"{self.settings.database}.{name}"
 
 
-def plan_retype(table: str, types: Mapping[str, str], *, lake: str | Path | Lake) -> RetypePlan:
+def plan_retype(
+    table: str, types: Mapping[str, str], *, lake: str | Path | LakeSettings | Lake
+) -> RetypePlan:
     """Plan a retype of columns of a table, named `database.table`, without writing anything."""
     parts = open_parts(lake)
     target = _find_table(parts, table)
@@ -90,7 +93,7 @@ def plan_retype(table: str, types: Mapping[str, str], *, lake: str | Path | Lake
 
 
 def retype_request(
-    table: str, types: Mapping[str, str], *, lake: str | Path | Lake
+    table: str, types: Mapping[str, str], *, lake: str | Path | LakeSettings | Lake
 ) -> ReplayRequest:
     """The replay that retypes columns and rewrites all rows of the table in one commit."""
     target = _find_table(open_parts(lake), table)
@@ -107,11 +110,15 @@ def retype(
     table: str,
     types: Mapping[str, str],
     *,
-    lake: str | Path | Lake,
+    lake: str | Path | LakeSettings | Lake,
     progress: Progress | None = None,
+    on_planned: Callable[[str], object] = str,
     clock: Clock = SYSTEM_CLOCK,
 ) -> RetypeResult:
-    """Give columns of a table other types for all rows that land from now on."""
+    """Give columns of a table other types for all rows that land from now on.
+
+    `on_planned` is called with the id of each run before it begins.
+    """
     progress = progress or NoProgress()
     parts = open_parts(lake, clock=clock)
     if parts.format.versioned:
@@ -121,6 +128,7 @@ def retype(
         )
 
     def attempt() -> RetypeResult:
+        progress.step("plan", 0, 1, 0)
         # First finish crashed runs: the plan reads their files.
         dead, state = recover(parts, _find_table(parts, table).ledger, progress)
         target = _find_table(parts, table)
@@ -134,6 +142,7 @@ def retype(
             tables=state.tables,
             retyped={target.table.name: parsed},
         )
+        on_planned(run_plan.run_id)
         run = Run(parts, target.ledger, LocalSpark(), run_plan, progress, dead=dead)
         commit, finished = sync(run, partial(_make_commit, target.table.name))
         problem = finished.problems.first

@@ -7,6 +7,7 @@ from eventlake.errors import InvalidSettings
 from eventlake.lakes import open_store
 from eventlake.model.lake import LakeSettings
 from eventlake.model.values import FrozenModel
+from eventlake.secrets import Secrets
 from eventlake.suppression import change_suppression_list, read_suppression_list
 
 
@@ -30,13 +31,17 @@ class SuppressedUsers(FrozenModel):
 
 
 def suppress_users(
-    users: Iterable[str], *, lake: str | Path | LakeSettings, dry_run: bool = False
+    users: Iterable[str],
+    *,
+    lake: str | Path | LakeSettings,
+    dry_run: bool = False,
+    secrets: Secrets | None = None,
 ) -> SuppressionChange:
     """Add users to the lake's suppression list; their events no longer land or are collected."""
     given = tuple(dict.fromkeys(users))
     if "" in given:
         raise InvalidSettings("a user id is empty: give the userId of the user's events")
-    store = open_store(lake, make=True)
+    store = open_store(lake, make=True, secrets=secrets)
     before, after = change_suppression_list(
         store, lambda listed: listed.add(given), dry_run=dry_run
     )
@@ -49,17 +54,26 @@ def suppress_users(
 
 
 def unsuppress_users(
-    users: Iterable[str], *, lake: str | Path | LakeSettings, dry_run: bool = False
+    users: Iterable[str],
+    *,
+    lake: str | Path | LakeSettings,
+    dry_run: bool = False,
+    secrets: Secrets | None = None,
 ) -> SuppressionChange:
     """Remove users from the lake's suppression list; raises `InvalidSettings` for unknown ones."""
     given = tuple(dict.fromkeys(users))
     _, after = change_suppression_list(
-        open_store(lake), lambda listed: listed.remove(given), dry_run=dry_run
+        open_store(lake, secrets=secrets), lambda listed: listed.remove(given), dry_run=dry_run
     )
     return SuppressionChange(removed=given, listed=len(after.users) + len(after.hashes))
 
 
-def list_suppressed_users(lake: str | Path | LakeSettings) -> SuppressedUsers:
-    """List the users on the lake's suppression list, sorted."""
-    listed = read_suppression_list(open_store(lake))
+def list_suppressed_users(
+    lake: str | Path | LakeSettings, *, make: bool = False, secrets: Secrets | None = None
+) -> SuppressedUsers:
+    """List the users on the lake's suppression list, sorted.
+
+    With `make`, a folder on disk need not exist.
+    """
+    listed = read_suppression_list(open_store(lake, make=make, secrets=secrets))
     return SuppressedUsers(users=listed.users, hashed=len(listed.hashes))

@@ -8,19 +8,22 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from eventlake.clock import SYSTEM_CLOCK
 from eventlake.control.database import Database, open_database
 from eventlake.control.endings import end_runs
-from eventlake.control.queue import Limits, count_ready, owner_name, start_next
+from eventlake.control.erasures import read_users, store_tied_ids
+from eventlake.control.queue import Limits, count_ready, owner_name, start_next, take_over
 from eventlake.control.results import Outcome
 from eventlake.control.runs import Run, RunState, get_run
 from eventlake.control.supervisor import DATABASE_VARIABLE
 from eventlake.control.vault import Vault, open_vault
 from eventlake.errors import Cancelled, EventLakeError, Unavailable
-from eventlake.worker.execution import Task, execute, fail, judge, read_task
+from eventlake.worker.execution import execute, fail, judge, make_hooks, read_task
 from eventlake.worker.keeper import Keeper
+from eventlake.worker.kinds import Task
 
 IDLE_SECONDS = 120.0
 MAX_RUNS = 50
@@ -71,8 +74,7 @@ class Worker:
         """
         with Keeper(self.database, run) as keeper:
             try:
-                task = self._read(run)
-                outcome = execute(task, keeper, keeper.store_plan)
+                outcome = self._work(run, keeper)
             except EventLakeError as problem:
                 with self.database.read() as session:
                     if get_run(session, run.id).lake_run:
@@ -83,6 +85,22 @@ class Worker:
                 raise Unavailable(f"run {run.id} goes on elsewhere")
             end_run(self.database, run, outcome)
         return outcome.state is not RunState.FAILED
+
+    def _work(self, run: Run, keeper: Keeper) -> Outcome | None:
+        task = self._read(run)
+        hooks = make_hooks(task, keeper, keeper.store_plan, keeper.store_handle)
+        store_ids = partial(self._store_ids, run)
+        return execute(task, hooks._replace(store_ids=store_ids), partial(self._reload, run))
+
+    def _reload(self, run: Run) -> Run:
+        with self.database.read() as session:
+            return get_run(session, run.id)
+
+    def _store_ids(self, run: Run, ids: tuple[str, ...]) -> tuple[str, ...]:
+        with self.database.write() as session:
+            store_tied_ids(session, run, ids, self.vault)
+        with self.database.read() as session:
+            return read_users(session, run, self.vault).ids
 
     def _read(self, run: Run) -> Task:
         """The task of a run. For another lake than before, this process is replaced by a new one:
@@ -104,25 +122,34 @@ def end_run(database: Database, run: Run, outcome: Outcome) -> None:
 
 
 def judge_lost(database: Database, vault: Vault, run: Run) -> None:
-    """End a run whose worker is gone as the lake says; wait while it runs on a cluster."""
-    parent = os.getppid()
-    while os.getppid() == parent:
-        with database.read() as session:
-            current = get_run(session, run.id)
-        if (current.attempt, current.ended_at) != (run.attempt, None) or not current.owner:
-            return
-        try:
-            with database.read() as session:
-                task = read_task(session, current, vault)
-            outcome = judge(task, current.lake_run)
-        except Unavailable:
-            outcome = None
-        except EventLakeError as problem:
-            outcome = fail(problem)
-        if outcome:
-            end_run(database, run, outcome)
-            return
-        SYSTEM_CLOCK.sleep(JUDGE_SECONDS)
+    """End a run whose worker is gone as the lake says; follow a job that runs on a cluster.
+
+    This process then owns the run, and does what its worker would: it renews the lease, stores
+    the progress, and cancels the job if the run is cancelled.
+    """
+    parent, before = os.getppid(), run.owner
+    with database.write() as session:
+        taken = take_over(database, session, run, owner_name(os.getpid()))
+    if taken is None:
+        return
+    with Keeper(database, taken) as keeper:
+        while os.getppid() == parent:
+            try:
+                with database.read() as session:
+                    # The stage of a job that waits has the lease of the process before.
+                    task = read_task(session, taken.model_copy(update={"owner": before}), vault)
+                outcome = judge(task, progress=keeper)
+            except Cancelled:
+                continue
+            except Unavailable:
+                outcome = None
+            except EventLakeError as problem:
+                outcome = fail(problem)
+            if outcome:
+                keeper.stop()
+                end_run(database, taken, outcome)
+                return
+            SYSTEM_CLOCK.sleep(JUDGE_SECONDS)
 
 
 def main(key_file: str, action: str, run_id: str = "") -> int:

@@ -1,40 +1,26 @@
-"""The work of a run: the checks and the sync of its source, and what the lake says of its end."""
+"""Executes a run: its settings and secrets, its work, and what the lake says of its end."""
 
 import os
 import traceback
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
 
-from eventlake.control.connections import get_connection
+from eventlake.control.connections import get_connection, list_connections
 from eventlake.control.database import Session
 from eventlake.control.endings import LOST
+from eventlake.control.erasures import read_users
 from eventlake.control.lakes import get_lake, read_secrets
 from eventlake.control.results import Outcome, read_outcome
+from eventlake.control.run_kinds import Kind
 from eventlake.control.runs import Run, RunState
 from eventlake.control.supervisor import LOG
 from eventlake.control.vault import Vault
-from eventlake.errors import Cancelled, EventLakeError, Internal, InvalidSettings, NotFound
-from eventlake.lakes import open_parts
-from eventlake.model.lake import LakeSettings
-from eventlake.model.settings import SourceSettings
-from eventlake.ports import Progress
+from eventlake.errors import Cancelled, EventLakeError, Internal
+from eventlake.ports import NoProgress, Progress
 from eventlake.runners.local import log_folder
-from eventlake.services.check import check
-from eventlake.services.inputs import check_source
-from eventlake.services.judge import Verdict, judge_run
-from eventlake.services.load import sync
-
-
-class Task(NamedTuple):
-    """A run, and the settings with which it works."""
-
-    run: Run
-    source: SourceSettings
-    lake: LakeSettings
-    place: tuple[str, int]
-    """The id and the version of the lake."""
-    secrets: Mapping[str, str]
-    """The environment in which the lake finds its secrets."""
+from eventlake.services.judge import Judgement, Verdict, judge_run
+from eventlake.worker.clusters import choose_place, follow_run
+from eventlake.worker.kinds import Hooks, Task, judge_erasure, work
 
 
 def read_task(session: Session, run: Run, vault: Vault) -> Task:
@@ -42,26 +28,43 @@ def read_task(session: Session, run: Run, vault: Vault) -> Task:
     connection = get_connection(session, run.source_id)
     lake = get_lake(session, connection.lake)
     secrets = read_secrets(session, lake.id, vault)
-    return Task(run, connection.resolved, lake.model, (lake.id, lake.version), secrets)
+    task = Task(run, connection.resolved, lake.model, (lake.id, lake.version), secrets)
+    if run.kind != Kind.FORGET:
+        return task
+    near = [one.resolved for one in list_connections(session) if one.lake == connection.lake]
+    folders = frozenset(name for one in near for name in (one.folder, one.source_id))
+    return task._replace(users=read_users(session, run, vault), folders=folders)
 
 
-def execute(task: Task, progress: Progress, on_planned: Callable[[str], None]) -> Outcome | None:
+def make_hooks(
+    task: Task,
+    progress: Progress,
+    on_planned: Callable[[str], None],
+    on_submitted: Callable[[str], None],
+) -> Hooks:
+    """The hooks of a run that is executed where its lake says."""
+    return Hooks(
+        progress, on_planned, partial(choose_place, task.lake, task.run.kind, on_submitted)
+    )
+
+
+def execute(task: Task, hooks: Hooks, read_run: Callable[[], Run] | None = None) -> Outcome | None:
     """Run a task in this process, which can have only one lake; return how the run ended.
 
-    `on_planned` is called with the lake's id of the run before anything is written. None if the
-    run goes on elsewhere, such as on a cluster. Raises an EventLakeError if the lake cannot say
-    whether the run has committed.
+    `read_run` gives the run as it is stored when the work has ended. None if the run goes on
+    elsewhere. Raises an EventLakeError if the lake cannot say whether the run has committed.
     """
     os.environ.update(task.secrets)
     planned: list[str] = []
 
     def plan(run_id: str) -> None:
-        on_planned(run_id)
+        hooks.on_planned(run_id)
         planned.append(run_id)
 
+    has_returned = False
     try:
-        _work(task, progress, plan)
-        ended = Outcome(state=RunState.FINISHED)
+        ended = work(task, hooks._replace(on_planned=plan))
+        has_returned = True
     except (EventLakeError, Cancelled) as problem:
         ended = fail(problem)
     except Exception as problem:  # a bug: the supervisor would only see that the process is gone
@@ -70,7 +73,14 @@ def execute(task: Task, progress: Progress, on_planned: Callable[[str], None]) -
         ended = fail(
             Internal(f"unexpected error ({name}); the traceback is in {log_folder() / LOG}")
         )
-    return judge(task, planned[0], ended) if planned else ended
+    if not planned:
+        return ended
+    if has_returned and task.run.kind == Kind.FORGET:
+        return ended.model_copy(update={"lake_run": planned[-1]})
+    run = task.run.model_copy(update={"lake_run": planned[-1]})
+    if read_run and not has_returned:  # it may have a job on a cluster, which may go on
+        run = read_run()
+    return judge(task._replace(run=run), ended, hooks.progress)
 
 
 def fail(problem: EventLakeError | Cancelled) -> Outcome:
@@ -78,47 +88,35 @@ def fail(problem: EventLakeError | Cancelled) -> Outcome:
     return Outcome(state=RunState.FAILED, error_code=problem.code, error=str(problem))
 
 
-def judge(task: Task, lake_run: str, without_commit: Outcome = LOST) -> Outcome | None:
+def judge(
+    task: Task, without_commit: Outcome = LOST, progress: Progress | None = None
+) -> Outcome | None:
     """How a run ended by its report, or by its commit, which is finished then; None if it runs.
 
-    If the lake has neither, the outcome is `without_commit`.
+    A job on a cluster is followed to its end. If the lake has neither a report nor a commit, the
+    outcome is `without_commit`.
     """
+    lake_run = task.run.lake_run
     if not lake_run:
         return without_commit
     os.environ.update(task.secrets)
-    found = judge_run(task.lake, task.source.folder, lake_run)
+    if task.run.kind == Kind.FORGET:
+        return judge_erasure(task, lake_run, without_commit)
+    if task.run.handle and task.lake.has_cluster:
+        listener = progress or NoProgress()
+        found, problem = follow_run(task.lake, task.source.folder, task.run, listener)
+        without_commit = fail(problem) if problem else without_commit
+    else:
+        found = judge_run(task.lake, task.source.folder, lake_run)
+    return _read_judgement(found, lake_run, without_commit)
+
+
+def _read_judgement(found: Judgement, lake_run: str, without_commit: Outcome) -> Outcome | None:
     if found.verdict is Verdict.RUNNING:
         return None
     if found.verdict is Verdict.GONE:
         return without_commit.model_copy(update={"lake_run": lake_run})
+    result = without_commit.result
     if not found.report:
-        return Outcome(state=RunState.FINISHED, lake_run=lake_run)
-    return read_outcome(found.report)
-
-
-def _work(task: Task, progress: Progress, on_planned: Callable[[str], None]) -> None:
-    if task.run.kind != "sync":
-        raise InvalidSettings(f"this version cannot execute runs of the kind {task.run.kind}")
-    if task.run.check_first:
-        _check(task.lake)
-    try:
-        check_source(open_parts(task.lake, make=True), task.source)
-    except NotFound:  # no event has come yet
-        return
-    sync(
-        task.source.source,
-        lake=task.lake,
-        changes=task.source.model_dump(),
-        progress=progress,
-        on_planned=on_planned,
-    )
-
-
-def _check(lake: LakeSettings) -> None:
-    """Raise InvalidSettings with the first check that fails.
-
-    Tables that the catalog refused do not count, because only a sync tries them again.
-    """
-    for one in check(lake, refusals=False):
-        if not one.ok:
-            raise InvalidSettings(f"the check {one.name!r} fails: {one.detail}")
+        return Outcome(state=RunState.FINISHED, lake_run=lake_run, result=result)
+    return read_outcome(found.report).model_copy(update={"result": result})

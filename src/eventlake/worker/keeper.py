@@ -4,10 +4,12 @@ import os
 import signal
 import threading
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
+from eventlake.clock import SYSTEM_CLOCK
 from eventlake.control.database import Database
 from eventlake.control.queue import renew_run
+from eventlake.control.run_kinds import Kind
 from eventlake.control.runs import Run, RunState
 from eventlake.errors import Cancelled, Conflict, EventLakeError
 from eventlake.job import BEFORE_COMMIT, CANCELLED
@@ -15,8 +17,13 @@ from eventlake.model.job import Step
 
 BEAT_SECONDS = 2.0
 """How often the lease is renewed, and so how late a cancelled run notices it."""
-CAN_STOP = ("", "plan", "archive", "start", "submit", "wait", "run", *BEFORE_COMMIT[:-1])
+COMMIT = BEFORE_COMMIT[-1]
+CAN_STOP = (
+    *("", "plan", "archive", "start", "submit", "wait", "run", "search", "erase", "verify"),
+    *BEFORE_COMMIT[:-1],
+)
 """The stages at which nothing has been committed."""
+MAX_STAGES = 100
 
 
 class Keeper:
@@ -29,7 +36,8 @@ class Keeper:
     def __init__(self, database: Database, run: Run) -> None:
         self._database, self._run = database, run
         self._step = Step("")
-        self._is_cancelled = False
+        self._stages: list[dict[str, str]] = []
+        self._is_cancelled = self._has_committed = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep, daemon=True)
 
@@ -47,14 +55,31 @@ class Keeper:
 
     def step(self, stage: str, done: int, total: int, rows: int) -> None:
         """Remember a step; raise Cancelled if the run was cancelled and can still stop."""
+        if self._step.stage == COMMIT and stage not in (COMMIT, *CAN_STOP):
+            # A compaction goes on to its next commit, before which it can be cancelled.
+            self._has_committed = self._run.kind != Kind.COMPACT
+        if stage != self._step.stage and len(self._stages) < MAX_STAGES:
+            self._stages.append({"stage": stage, "at": SYSTEM_CLOCK.now().isoformat()})
         self._step = Step(stage, done, total, rows)
-        if self._is_cancelled and stage in CAN_STOP and not self._ended.is_set():
+        if self._is_cancelled and self._can_stop:
             raise Cancelled(CANCELLED)
+
+    @property
+    def _can_stop(self) -> bool:
+        is_open = not self._ended.is_set() and not self._has_committed
+        return is_open and self._step.stage in CAN_STOP
 
     def store_plan(self, lake_run: str) -> None:
         """Store the lake's id of the run; raises Conflict if the run is no longer its owner's."""
+        self._store(lake_run=lake_run)
+
+    def store_handle(self, handle: str) -> None:
+        """Store the cluster's id of the run's job; raises as `store_plan`."""
+        self._store(handle=handle)
+
+    def _store(self, **values: str) -> None:
         with self._database.write() as session:
-            if renew_run(self._database, session, self._run, lake_run=lake_run) is None:
+            if renew_run(self._database, session, self._run, **values) is None:
                 raise Conflict("another process has taken this run over")
 
     def stop(self) -> None:
@@ -65,9 +90,12 @@ class Keeper:
         asked = False
         while not self._ended.wait(BEAT_SECONDS):
             try:
-                progress = self._step._asdict() if self._step.stage else {}
+                shown: dict[str, Any] = (
+                    {"progress": self._step._asdict()} if self._step.stage else {}
+                )
+                shown |= {"stages": list(self._stages)} if self._stages else {}
                 with self._database.write() as session:
-                    state = renew_run(self._database, session, self._run, progress=progress)
+                    state = renew_run(self._database, session, self._run, **shown)
             except EventLakeError:  # the database is asked again until it answers
                 continue
             if state is not RunState.RUNNING and not asked:
@@ -76,5 +104,5 @@ class Keeper:
 
     def _cancel(self, *_: object) -> None:
         first, self._is_cancelled = not self._is_cancelled, True
-        if first and self._step.stage in CAN_STOP and not self._ended.is_set():
+        if first and self._can_stop:
             raise Cancelled(CANCELLED)

@@ -29,13 +29,20 @@ RUN_FIELDS = {"duration_mins", "status", "error", "error_code", "table_name", "d
 TABLE_FIELDS = {"partitions", "new_columns", "row_count", "is_new", "bytes_written"}
 REPLAY_FIELDS = {"replay", "replay_from", "replay_to", "emr_cluster_id", "s3_bucket"}
 OUTCOMES = ("received", "duplicate", "suppressed", "quarantined", "skipped", "rescued")
-FIELDS = HEAD_FIELDS | RUN_FIELDS | TABLE_FIELDS | REPLAY_FIELDS | {"files_written"}
+FIELDS = HEAD_FIELDS | RUN_FIELDS | TABLE_FIELDS | REPLAY_FIELDS
+FIELDS |= {"files_written", "newest_received_at"}
 FIELDS |= {f"{name}_count" for name in OUTCOMES}
 
 
 def table(name: str, landed: int, is_new: bool) -> TableCommit:
     files = tuple(
-        DataFile(path=f"{name}{n}", rows=1, bytes=10, partition={"day": "2026-11-01", "hr": "07"})
+        DataFile(
+            path=f"{name}{n}",
+            rows=1,
+            bytes=10,
+            partition={"day": "2026-11-01", "hr": "07"},
+            stats={"received_at": (0, None, f"2026-11-01T07:0{n}:00.000000Z")},
+        )
         for n in range(landed)
     )
     return TableCommit(
@@ -86,6 +93,7 @@ def test_the_report_of_a_run() -> None:
         "rescued_count": 4,
         "bytes_written": 30,
         "files_written": 3,
+        "newest_received_at": "2026-11-01 07:01:00.000000",
     }
     assert orders == {
         **HEAD,
@@ -104,6 +112,7 @@ def test_the_report_of_a_run() -> None:
         "rescued_count": 2,
         "bytes_written": 20,
         "files_written": 2,
+        "newest_received_at": "2026-11-01 07:01:00.000000",
     }
     assert (sign_ups["is_new"], sign_ups["new_columns"]) == (False, [])
 

@@ -1,8 +1,10 @@
 """Lakes: their settings and their secrets, which nobody can read back."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Header, Response
+from fastapi.responses import StreamingResponse
 
 from eventlake.control.audit import Change
 from eventlake.control.database import Session
@@ -16,9 +18,9 @@ from eventlake.control.lakes import (
 )
 from eventlake.lakes.kinds import KINDS, settings_model
 from eventlake.model.values import FrozenModel
-from eventlake.server.access import Admin, Operator, Viewer
-from eventlake.server.checks import CheckedLake, check_lake
-from eventlake.server.context import Context
+from eventlake.server.access import Admin, Caller, Operator, Viewer
+from eventlake.server.checks import CheckedLake, CheckResult, check_lake, stream_checks
+from eventlake.server.context import Context, ServerContext
 from eventlake.server.requests import (
     After,
     Limit,
@@ -33,6 +35,8 @@ from eventlake.server.requests import (
 )
 
 router = APIRouter(prefix="/lakes", tags=["lakes"])
+LINES = "application/x-ndjson"
+Accept = Annotated[str, Header(include_in_schema=False)]
 
 
 class NewLake(FrozenModel):
@@ -46,6 +50,13 @@ class NewLake(FrozenModel):
 class LakeChange(FrozenModel):
     """Settings and secrets to change; null sets a default again, or removes a secret."""
 
+    settings: Settings
+
+
+class LakeToCheck(FrozenModel):
+    """Settings of a lake to try; secrets are among them."""
+
+    kind: Word
     settings: Settings
 
 
@@ -97,6 +108,27 @@ def create_lake(body: NewLake, caller: Admin, context: Context, once: OnceOnly) 
     return once.act(context, caller, act)
 
 
+@router.post("/check", response_model=CheckedLake)
+def check_settings(
+    body: LakeToCheck, _: Admin, accept: Accept = ""
+) -> CheckedLake | StreamingResponse:
+    """Try all operations of a run with settings that are not stored.
+
+    With `Accept: application/x-ndjson`, a line for each operation as soon as it was tried.
+    """
+    model = settings_model(body.kind)
+    named = {name: body.settings[name] for name in body.settings if name not in model.secrets}
+    secrets = {
+        variable: str(body.settings[name])
+        for name, variable in model.secrets.items()
+        if name in body.settings
+    }
+    settings = model.from_values(named)
+    if LINES in accept:
+        return _stream(stream_checks(settings, secrets))
+    return check_lake(settings, secrets)
+
+
 @router.get("/{lake}")
 def show_lake(lake: Name, _: Viewer, context: Context, response: Response) -> RegisteredLake:
     """Show a lake. Its ETag is needed to change it."""
@@ -124,10 +156,30 @@ def update_lake(
     return after
 
 
-@router.post("/{lake}/check")
-def try_lake(lake: Name, _: Operator, context: Context) -> CheckedLake:
-    """Try all operations of a run in the lake; what fails is shown with what to do."""
+@router.post("/{lake}/check", response_model=CheckedLake)
+def check_registered(
+    lake: Name, caller: Operator, context: Context, accept: Accept = ""
+) -> CheckedLake | StreamingResponse:
+    """Try all operations of a run in the lake; what fails is shown with what to do.
+
+    With `Accept: application/x-ndjson`, a line for each operation as soon as it was tried.
+    """
+    if LINES not in accept:
+        return try_lake(lake, caller, context)
     with context.database.read() as session:
         found = get_lake(session, lake)
         secrets = read_secrets(session, found.id, context.vault)
-    return check_lake(found, secrets)
+    return _stream(stream_checks(found.model, secrets))
+
+
+def try_lake(lake: str, _: Caller, context: ServerContext) -> CheckedLake:
+    """Try all operations of a run in a lake."""
+    with context.database.read() as session:
+        found = get_lake(session, lake)
+        secrets = read_secrets(session, found.id, context.vault)
+    return check_lake(found.model, secrets)
+
+
+def _stream(checks: Iterator[CheckResult]) -> StreamingResponse:
+    lines = (one.model_dump_json() + "\n" for one in checks)
+    return StreamingResponse(lines, media_type=LINES)

@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse
+from starlette.concurrency import run_in_threadpool
 
 from eventlake.control.workspace import get_workspace
 from eventlake.model.values import FrozenModel
@@ -27,5 +28,6 @@ def show_ready(_: Anybody, context: Context) -> Ready:
 
 @router.get("/metrics", response_class=PlainTextResponse)
 async def show_metrics(_: Anybody, context: Context) -> str:
-    """The metrics of the collector, as Prometheus reads them."""
-    return context.render_metrics()  # in the event loop, which changes them
+    """The metrics of the server and of the collector, as Prometheus reads them."""
+    own = await run_in_threadpool(context.metrics.render)
+    return own + context.render_metrics()  # in the event loop, which changes them

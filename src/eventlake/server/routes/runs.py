@@ -1,35 +1,83 @@
-"""Runs: start, follow, cancel."""
+"""Runs: start, follow, cancel, retry."""
 
 import asyncio
-from typing import Annotated, Literal
+from collections.abc import AsyncIterator
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
+from fastapi.responses import StreamingResponse
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from eventlake.control.audit import Change
 from eventlake.control.database import Session
-from eventlake.control.runs import Run, cancel_run, get_run, list_runs, request_run
+from eventlake.control.results import TableResult, list_results
+from eventlake.control.roles import Role
+from eventlake.control.run_kinds import Kind
+from eventlake.control.runs import (
+    Run,
+    RunRequest,
+    cancel_run,
+    get_run,
+    hide_values,
+    list_runs,
+    queue_run,
+    retry_run,
+)
+from eventlake.errors import InvalidSettings
 from eventlake.model.values import FrozenModel
-from eventlake.server.access import Operator, Viewer
-from eventlake.server.context import Context
-from eventlake.server.requests import AfterNumber, Limit, Number, OnceOnly, Page, Word
+from eventlake.server.access import Caller, Operator, Viewer
+from eventlake.server.context import Context, ServerContext
+from eventlake.server.requests import AfterNumber, Limit, Number, OnceOnly, Page, Settings, Word
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 POLL_SECONDS = 0.5
+EVENT_SECONDS = 1.0
+KEEP_ALIVE_SECONDS = 15.0
+ELSEWHERE = {Kind.FORGET: "/erasures", Kind.REPLAY: "/replays"}
+"""Kinds that have a path of their own."""
+
+OfSource = Annotated[str, Query(pattern=r"^[!-~]{0,254}$", description="Of one source.")]
+Queue = Annotated[bool, Query(description="Wait for a run that is active.")]
 
 
 class NewRun(FrozenModel):
     """A run to start."""
 
     source: Word
-    kind: Literal["sync"] = "sync"
+    kind: Kind = Kind.SYNC
+    """Replays and erasures have paths of their own."""
+    parameters: Settings = Field(default_factory=dict)
+    dry_run: bool = False
+    """Only make a plan, which the run has when it has ended."""
+
+
+class RunReport(FrozenModel):
+    """What a run landed: first all of it, then each table."""
+
+    run: int
+    items: tuple[TableResult, ...]
+
+
+def show_to(caller: Caller, run: Run) -> Run:
+    """A run as a caller may see it: a viewer sees no values of events."""
+    return run if caller.role.may(Role.OPERATOR) else hide_values(run)
+
+
+def start(
+    context: ServerContext, caller: Caller, request: RunRequest, session: Session, wait: bool
+) -> Run:
+    """Queue a run, with an entry in the audit log."""
+    run = queue_run(session, request, caller.actor.name, context.clock.now(), wait=wait)
+    caller.record(session, Change("run.start", f"run:{run.id}", after=run))
+    return run
 
 
 @router.get("")
 def show_runs(
-    _: Viewer,
+    caller: Viewer,
     context: Context,
-    source: Annotated[str, Query(pattern=r"^[!-~]{0,254}$", description="Of one source.")] = "",
+    source: OfSource = "",
     after: AfterNumber = None,
     limit: Limit = 100,
 ) -> Page[Run]:
@@ -37,47 +85,40 @@ def show_runs(
     with context.database.read() as session:
         found = list_runs(session, source, before=after, limit=limit + 1)
     is_last = len(found) <= limit
-    return Page(items=tuple(found[:limit]), next=None if is_last else str(found[limit - 1].id))
+    shown = tuple(show_to(caller, run) for run in found[:limit])
+    return Page(items=shown, next=None if is_last else str(found[limit - 1].id))
 
 
 @router.post("", status_code=201, response_model=Run)
 def start_run(
-    body: NewRun,
-    caller: Operator,
-    context: Context,
-    once: OnceOnly,
-    queue: Annotated[bool, Query(description="Wait for a run that is active.")] = False,
+    body: NewRun, caller: Operator, context: Context, once: OnceOnly, queue: Queue = False
 ) -> Response:
-    """Sync a source now. If it has an active run: 409, or with `queue` the new run waits for it."""
+    """Start a run: by default a sync; or `retype`, `redrive`, `compact`, `verify`.
 
-    def act(session: Session) -> Run:
-        now = context.clock.now()
-        run = request_run(session, body.source, body.kind, caller.actor.name, now, wait=queue)
-        caller.record(session, Change("run.start", f"run:{run.id}", after=run))
-        return run
-
-    return once.act(context, caller, act)
+    If the source has an active run in the same lane: 409, or with `queue` the new run waits for it.
+    """
+    if body.kind in ELSEWHERE:
+        raise InvalidSettings(f"kind is {body.kind}: use {ELSEWHERE[body.kind]}")
+    request = RunRequest.model_validate(body.model_dump())
+    return once.act(
+        context, caller, lambda session: start(context, caller, request, session, queue)
+    )
 
 
 @router.get("/{run}")
 async def show_run(
     run: Number,
-    _: Viewer,
+    caller: Viewer,
     context: Context,
     wait: Annotated[int, Query(ge=0, le=60, description="Seconds to wait for its end.")] = 0,
 ) -> Run:
     """Show a run; with `wait`, when it has ended or after so many seconds."""
     until = context.clock.monotonic() + wait
-
-    def read() -> Run:
-        with context.database.read() as session:
-            return get_run(session, run)
-
-    while not (found := await run_in_threadpool(read)).ended_at:
+    while not (found := await _read(context, run)).ended_at:
         if context.clock.monotonic() >= until:
             break
         await asyncio.sleep(POLL_SECONDS)
-    return found
+    return show_to(caller, found)
 
 
 @router.post("/{run}/cancel")
@@ -88,3 +129,60 @@ def stop_run(run: Number, caller: Operator, context: Context) -> Run:
         after = cancel_run(session, run, context.clock.now(), f"by {caller.actor.name}")
         caller.record(session, Change("run.cancel", f"run:{run}", before, after))
     return after
+
+
+@router.post("/{run}/retry", status_code=201, response_model=Run)
+def repeat_run(run: Number, caller: Operator, context: Context, once: OnceOnly) -> Response:
+    """Run again what failed, was cancelled or is partial; the reply has the run to follow.
+
+    A run whose next attempt is due later begins now.
+    """
+
+    def act(session: Session) -> Run:
+        again = retry_run(session, run, caller.actor.name, context.clock.now())
+        caller.record(session, Change("run.retry", f"run:{run}", after=again))
+        return again
+
+    return once.act(context, caller, act)
+
+
+@router.get("/{run}/report")
+def show_report(run: Number, _: Viewer, context: Context) -> RunReport:
+    """Show what a run landed, in all and by table; nothing while it runs."""
+    with context.database.read() as session:
+        get_run(session, run)
+        return RunReport(run=run, items=list_results(session, run))
+
+
+@router.get("/{run}/events", response_class=StreamingResponse)
+async def follow_run(run: Number, caller: Viewer, context: Context) -> StreamingResponse:
+    """Follow a run as server-sent events.
+
+    An event `run` has the run each time it changes, at most once a second; the last one is `end`.
+    """
+    await _read(context, run)  # a 404 before the stream begins
+    return StreamingResponse(_list_events(context, caller, run), media_type="text/event-stream")
+
+
+async def _list_events(context: ServerContext, caller: Caller, run: int) -> AsyncIterator[str]:
+    shown, quiet_since = "", context.clock.monotonic()
+    while True:
+        found = await _read(context, run)
+        text = show_to(caller, found).model_dump_json(exclude={"lease_until"})
+        if text != shown:
+            shown, quiet_since = text, context.clock.monotonic()
+            yield f"event: {'end' if found.ended_at else 'run'}\ndata: {text}\n\n"
+        elif context.clock.monotonic() - quiet_since > KEEP_ALIVE_SECONDS:
+            quiet_since = context.clock.monotonic()
+            yield ": still there\n\n"
+        if found.ended_at:
+            return
+        await asyncio.sleep(EVENT_SECONDS)
+
+
+async def _read(context: ServerContext, run: int) -> Run:
+    def read() -> Run:
+        with context.database.read() as session:
+            return get_run(session, run)
+
+    return await run_in_threadpool(read)

@@ -1,0 +1,1 @@
+"""Notices: what happened, who is told, and whether it arrived."""

@@ -1,0 +1,116 @@
+"""Sums that are kept when runs end, so that neither pages nor metrics read all runs."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from eventlake.control.database import Session, add_to_rows
+from eventlake.control.monitor_tables import freshness, run_days
+from eventlake.control.results import Outcome
+from eventlake.control.runs import Run, RunState
+from eventlake.control.sources import get_source
+from eventlake.control.tables import daily
+from eventlake.model.values import FrozenModel
+
+GOOD = (RunState.FINISHED, RunState.PARTIAL)
+MAX_DAYS = 400
+
+
+class DailyRows(FrozenModel):
+    """What the syncs of a day landed in a table; without a name, in all of them."""
+
+    day: str
+    table: str
+    rows: int
+    received: int
+    duplicates: int
+    suppressed: int
+    quarantined: int
+    skipped: int
+    rescued: int
+    bytes: int
+    files: int
+
+
+class DailyRuns(FrozenModel):
+    """How many runs of a kind ended on a day with a state, and how long they took in all."""
+
+    day: str
+    kind: str
+    state: str
+    runs: int
+    seconds: float
+
+
+class Daily(FrozenModel):
+    """A source's days, the newest first; days without a sync are left out."""
+
+    source: str
+    rows: tuple[DailyRows, ...]
+    runs: tuple[DailyRuns, ...]
+
+
+def read_daily(
+    session: Session, source: str, now: datetime, *, days: int = 30, table: str | None = ""
+) -> Daily:
+    """The last days of a source in UTC: of one table, of all as one (""), or each (None)."""
+    found = get_source(session, source)
+    first = f"{now - timedelta(days=days - 1):%Y-%m-%d}"
+    query = sa.select(daily).where(daily.c.source_id == found.id, daily.c.day >= first)
+    if table is not None:
+        query = query.where(daily.c.table == table)
+    rows = session.execute(query.order_by(daily.c.day.desc(), daily.c.table)).all()
+    runs = session.execute(
+        sa.select(run_days)
+        .where(run_days.c.source_id == found.id, run_days.c.day >= first)
+        .order_by(run_days.c.day.desc(), run_days.c.kind, run_days.c.state)
+    ).all()
+    return Daily(
+        source=found.slug,
+        rows=tuple(DailyRows(**_without_source(row)) for row in rows),
+        runs=tuple(DailyRuns(**_without_source(row)) for row in runs),
+    )
+
+
+def store_rollups(session: Session, ended: Sequence[tuple[Run, Outcome]], now: datetime) -> None:
+    """Add runs that ended to the sums of their day and to the freshness of their tables."""
+    add_to_rows(session, run_days, ("runs", "seconds"), [_to_day(run, now) for run, _ in ended])
+    fresh: dict[tuple[str, str], dict[str, Any]] = {}
+    for run, outcome in ended:
+        if run.state not in GOOD or run.lane != "sync":
+            continue
+        for table in ("", *(one.table for one in outcome.tables if one.table)):
+            newest = next((one.newest for one in outcome.tables if one.table == table), None)
+            row = {"source_id": run.source_id, "table": table, "newest": newest, "state": ""}
+            fresh[run.source_id, table] = row | {"succeeded_at": now if not table else None}
+    _store_freshness(session, list(fresh.values()))
+
+
+def _to_day(run: Run, now: datetime) -> dict[str, Any]:
+    seconds = (now - run.started_at).total_seconds() if run.started_at else 0.0
+    key = {"source_id": run.source_id, "day": f"{now:%Y-%m-%d}", "kind": run.kind}
+    return {**key, "state": run.state.value, "runs": 1, "seconds": max(0.0, seconds)}
+
+
+def _store_freshness(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert rows; where there is one, keep the later times."""
+    if not rows:
+        return
+    insert = (postgresql if session.dialect.name == "postgresql" else sqlite).insert(freshness)
+    later = {
+        name: sa.case(
+            (freshness.c[name].is_(None), insert.excluded[name]),
+            (insert.excluded[name] > freshness.c[name], insert.excluded[name]),
+            else_=freshness.c[name],
+        )
+        for name in ("newest", "succeeded_at")
+    }
+    keys = [freshness.c.source_id, freshness.c.table]
+    session.execute(insert.on_conflict_do_update(index_elements=keys, set_=later), rows)
+
+
+def _without_source(row: sa.Row[Any]) -> dict[str, Any]:
+    return {name: value for name, value in row._asdict().items() if name != "source_id"}

@@ -1,0 +1,68 @@
+"""The documentation of this version, so that it can be read without a connection."""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from fastapi import APIRouter, Response
+from fastapi.responses import HTMLResponse
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+import eventlake
+from eventlake.errors import NotFound
+from eventlake.server.pages.base import OpenPage
+
+router = APIRouter()
+_INSTALLED = Path(eventlake.__file__).parent / "docs"
+FOLDER = _INSTALLED if _INSTALLED.is_dir() else Path(eventlake.__file__).parents[2] / "docs"
+_NAME = re.compile(r"[a-z0-9-]+\.md")
+_IMAGE = re.compile(r"[a-z0-9-]+\.png")
+
+
+@router.get("/docs/{name}")
+def show_document(page: OpenPage, name: str) -> HTMLResponse:
+    """A page of the documentation."""
+    if not _NAME.fullmatch(name) or not (FOLDER / name).is_file():
+        raise NotFound(f"document is {name!r}: there is no such page")
+    title, body = _render(name)
+    return page.render("document.html", title=title, body=body, name=name)
+
+
+@router.get("/docs/images/{name}")
+def show_image(_: OpenPage, name: str) -> Response:
+    """An image of the documentation."""
+    path = FOLDER / "images" / name
+    if not _IMAGE.fullmatch(name) or not path.is_file():
+        raise NotFound(f"image is {name!r}: there is no such image")
+    return Response(path.read_bytes(), media_type="image/png")
+
+
+@cache
+def _render(name: str) -> tuple[str, Markup]:
+    """The title and the HTML of a page; HTML in the page itself is escaped."""
+    text = (FOLDER / name).read_text("utf-8")
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = parser.parse(text)
+    title = "Documentation"
+    for at, token in enumerate(tokens):
+        if token.type == "heading_open":
+            words = tokens[at + 1].content
+            token.attrSet("id", _anchor(words))
+            if token.tag == "h1":
+                title = words
+        elif token.type in ("fence", "code_block"):
+            token.attrSet("tabindex", "0")
+    shown = [token for token in tokens if not _is_title(tokens, token)]
+    return title, Markup(parser.renderer.render(shown, parser.options, {}))  # noqa: S704 - escaped
+
+
+def _is_title(tokens: Sequence[object], token: object) -> bool:
+    """The first heading, which the page has as its own."""
+    return any(token is one for one in tokens[:3]) and getattr(tokens[0], "tag", "") == "h1"
+
+
+def _anchor(words: str) -> str:
+    """The id of a heading, as links on the other pages have it."""
+    return re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")

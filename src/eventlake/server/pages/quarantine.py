@@ -1,0 +1,115 @@
+"""The pages of the quarantine: reasons by day, lines with the fault marked, and the redrive."""
+
+import json
+from typing import Annotated, NamedTuple
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import HTMLResponse
+
+from eventlake.control.roles import Role
+from eventlake.errors import EventLakeError
+from eventlake.model.quarantine import QuarantinedLine, QuarantinePage, QuarantineSummary
+from eventlake.model.settings import validate_settings
+from eventlake.server.pages.base import (
+    Form,
+    OperatorPage,
+    ViewerPage,
+    go,
+    once,
+    read_id,
+)
+from eventlake.server.pages.sources import read_source, render_source
+from eventlake.server.requests import Name
+from eventlake.server.routes import corrections
+
+router = APIRouter()
+PAGE_LINES = 50
+
+Reason = Annotated[str, Query(pattern=r"^[!-~]{0,64}$")]
+After = Annotated[str, Query(pattern=r"^[!-~]{0,254}$")]
+
+
+class Piece(NamedTuple):
+    """A part of a line, and whether the fault is in it."""
+
+    text: str
+    is_fault: bool
+
+
+@router.get("/sources/{source}/quarantine")
+def show_quarantine(
+    page: ViewerPage,
+    source: Name,
+    reason: Reason = "",
+    after: After = "",
+    show: Annotated[int, Query(ge=-1, le=500)] = -1,
+) -> HTMLResponse:
+    """Show the reasons by day, and lines to operators; `show` is the number of one on the page."""
+    with page.context.database.read() as session:
+        view = read_source(session, page, source)
+    found, summary, problem = QuarantinePage(items=()), QuarantineSummary(items=()), None
+    if view.connection:
+        try:
+            summary = corrections.show_reasons(page.caller, page.context, source)
+            if page.caller.role.may(Role.OPERATOR):
+                found = corrections.show_quarantine(
+                    page.caller, page.context, source, reason, after or None, PAGE_LINES
+                )
+        except EventLakeError as error:
+            problem = error
+    chosen = found.items[show] if 0 <= show < len(found.items) else None
+    return render_source(
+        page,
+        view,
+        "quarantine.html",
+        "Quarantine",
+        summary=summary.items,
+        reasons=sorted({one.reason for one in summary.items}),
+        total=sum(one.lines for one in summary.items),
+        lines=found.items,
+        older=found.next,
+        reason=reason,
+        paged=bool(after),
+        chosen=chosen,
+        pieces=mark_fault(chosen) if chosen else [],
+        problem=problem,
+    )
+
+
+@router.post("/sources/{source}/quarantine/redrive")
+def send_redrive(page: OperatorPage, source: Name, form: Form) -> Response:
+    """Start a redrive, or a dry run of one."""
+    values = {
+        "source": source,
+        "reasons": [form["reason"]] if form.get("reason") else [],
+        "since": form.get("since", "").strip(),
+        "fields": [one.strip() for one in form.get("fields", "").splitlines() if one.strip()],
+        "dry_run": bool(form.get("dry_run")),
+    }
+    body = validate_settings(corrections.NewRedrive, values)
+    reply = corrections.redrive_lines(body, page.caller, page.context, once(page.request))
+    return go(f"/runs/{read_id(reply)}", "started")
+
+
+def mark_fault(line: QuarantinedLine) -> list[Piece]:
+    """A line, indented if it is JSON, with the field that the detail names marked."""
+    try:
+        text = json.dumps(json.loads(line.raw), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return _mark_position(line)
+    words = [word.strip("'\"`:,.") for word in line.detail.split()]
+    for word in words:
+        key = f'"{word}":'
+        if word and key in text:
+            at = text.index(key)
+            end = text.find("\n", at)
+            end = len(text) if end < 0 else end
+            return [Piece(text[:at], False), Piece(text[at:end], True), Piece(text[end:], False)]
+    return [Piece(text, False)]
+
+
+def _mark_position(line: QuarantinedLine) -> list[Piece]:
+    """A line that is not JSON: marked from the byte that the detail names, else as a whole."""
+    numbers = [int(word) for word in line.detail.replace(":", " ").split() if word.isdecimal()]
+    at = numbers[-1] if numbers and numbers[-1] < len(line.raw) else 0
+    return [Piece(line.raw[:at], False), Piece(line.raw[at:], True)]

@@ -1,0 +1,52 @@
+"""One browser and one server for all tests of a file."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from eventlake.control.roles import Role
+from tests.pages.browser import NARROW, Visit, running_browser, visiting
+from tests.pages.site import Site, add_history, make_workspace, serving
+
+Visitor = Callable[..., Visit]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with running_browser() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Site]:
+    """A server with a month of history. Tests leave it as they found it."""
+    site = make_workspace(tmp_path_factory.mktemp("site"))
+    add_history(site)
+    with serving(site) as running:
+        yield running
+
+
+@pytest.fixture
+def visit(browser: Browser, site: Site) -> Iterator[Visitor]:
+    """Opens a path as someone with a role: `visit("/", Role.VIEWER, dark=True, narrow=True)`."""
+    with ExitStack() as stack:
+
+        def open_page(
+            path: str = "/",
+            role: Role | None = Role.ADMIN,
+            dark: bool = False,
+            narrow: bool = False,
+            **options: Any,
+        ) -> Visit:
+            if narrow:
+                options["viewport"] = {"width": NARROW, "height": 844}
+            session = site.sessions[role] if role else ""
+            options["color_scheme"] = "dark" if dark else "light"
+            entered = stack.enter_context(visiting(browser, site.url, session, **options))
+            entered.open(path)
+            return entered
+
+        yield open_page
