@@ -50,6 +50,13 @@ class Compression(StrEnum):
     GZIP = "gzip"
 
 
+class NewTables(StrEnum):
+    """What happens to events of tables that a source does not have yet."""
+
+    LAND = "land"
+    SKIP = "skip"
+
+
 class SourceSettings(FrozenModel):
     """The settings of one source."""
 
@@ -87,6 +94,16 @@ class SourceSettings(FrozenModel):
     ] = 7
     skip_events: Annotated[
         tuple[str, ...], Field(description="Events or tables that are counted but not stored")
+    ] = ()
+    new_tables: Annotated[
+        NewTables,
+        Field(description="Whether events of tables that the source does not have yet land"),
+    ] = NewTables.LAND
+    land_events: Annotated[
+        tuple[str, ...],
+        Field(
+            description="Events or tables that land although they are new and new_tables is skip"
+        ),
     ] = ()
     max_columns: Annotated[
         int,
@@ -161,7 +178,7 @@ class SourceSettings(FrozenModel):
             raise ValueError(f"{RESERVED[value]} this name; choose another (--database)")
         return value
 
-    @field_validator("skip_events")
+    @field_validator("skip_events", "land_events")
     @classmethod
     def _drop_empty_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(filter(None, value))  # so that `--skip-event ''` empties the list

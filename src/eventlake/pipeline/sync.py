@@ -57,7 +57,7 @@ from eventlake.pipeline.results import (
     group_chunks,
 )
 from eventlake.pipeline.stage_paths import count_rows
-from eventlake.pipeline.table_format import check_tables, list_skipped, with_format
+from eventlake.pipeline.table_format import check_tables, list_known, list_skipped, with_format
 from eventlake.pipeline.tasks import Packed, Watch, Work, plan_tasks, run_tasks
 from eventlake.pipeline.user_index import input_key, join_parts
 from eventlake.pipeline.write import WriteJob, plan_units, write_task
@@ -258,6 +258,7 @@ def read(run: Run) -> list[ReadResult]:
         run_id=plan.run_id,
         settings=plan.settings,
         skip=list_skipped(plan),
+        known=list_known(plan),
         renamed=renamed_tables(plan.tables.values()),
         table_types={
             name: table.types for name in plan.tables if (table := plan.starting_table(name))

@@ -4,6 +4,7 @@ from eventlake.errors import InvalidSettings
 from eventlake.lake import Lake
 from eventlake.ledger import State
 from eventlake.model.commit import Commit, CommitKind, Plan
+from eventlake.model.settings import NewTables
 from eventlake.model.tables import catalog_name, table_path
 
 KEEPING = (CommitKind.REPLAY, CommitKind.COMPACT)
@@ -46,6 +47,13 @@ def list_skipped(plan: Plan) -> frozenset[str]:
     """The settings' `skip_events`, and the names of tables whose catalog name is among them."""
     skip = frozenset(plan.settings.skip_events)
     return skip.union(name for name, table in plan.tables.items() if table.catalog_name in skip)
+
+
+def list_known(plan: Plan) -> frozenset[str] | None:
+    """The tables that the source has, and the settings' `land_events`; None if new tables land."""
+    if plan.settings.new_tables is NewTables.LAND:
+        return None
+    return frozenset(plan.settings.land_events).union(plan.tables)
 
 
 def with_format(lake: Lake, commit: Commit) -> Commit:

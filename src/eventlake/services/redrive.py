@@ -41,7 +41,7 @@ from eventlake.pipeline.redrive import (
 )
 from eventlake.pipeline.retyped import find_retyped
 from eventlake.pipeline.sync import Run
-from eventlake.pipeline.table_format import list_skipped
+from eventlake.pipeline.table_format import list_known, list_skipped
 from eventlake.ports import NoProgress, Progress, SparkProvider
 from eventlake.services.load import LoadResult, make_result, run_in_process, spark_provider
 from eventlake.services.replay import find_ledger, parse_time, retry_on_conflict
@@ -208,6 +208,7 @@ def _routing_rules(parts: Lake, plan: Plan) -> Rules:
         list_skipped(plan),
         read_suppression_list(parts.store).matcher(),
         renamed_tables(plan.tables.values()),
+        known=list_known(plan),
     )
 
 

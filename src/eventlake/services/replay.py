@@ -19,7 +19,7 @@ from eventlake.model.commit import END_OF_TIME, Input, Plan, Replacement
 from eventlake.model.lake import LakeSettings
 from eventlake.model.naming import Call, table_name
 from eventlake.model.schema import TableSchema
-from eventlake.model.settings import FIXED, SourceSettings
+from eventlake.model.settings import FIXED, NewTables, SourceSettings
 from eventlake.model.tables import catalog_name
 from eventlake.model.tunables import Tunables
 from eventlake.model.types import Type, timestamp_like
@@ -250,6 +250,11 @@ def _check_changes(request: ReplayRequest, state: State, settings: SourceSetting
         raise InvalidSettings(
             f"{changed[0]} changes, so all tables must be built again: use --all, without "
             "--from, --to and --event"
+        )
+    if "naming" in changed and settings.new_tables is NewTables.SKIP:
+        raise InvalidSettings(
+            "naming changes, so all tables would be new, and new_tables is skip: set new_tables to "
+            "land"
         )
     if settings.folder != before.folder:
         raise InvalidSettings(

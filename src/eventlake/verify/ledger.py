@@ -104,6 +104,7 @@ class _Settings(Struct):
     data_folder: str = ""
     dedup_days: int = 7
     skip_events: list[str] = []
+    new_tables: Literal["land", "skip"] = "land"
 
 
 class _Input(Struct):
