@@ -15,7 +15,7 @@ PARALLEL = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup demo test test-unity unit lint abuse kills recover bench bench-collect bench-up bench-api docs
+.PHONY: help setup demo test test-unity unit lint abuse changes kills recover bench bench-collect bench-up bench-api docs
 
 help:  ## these words, one line each
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,11 @@ abuse: setup  ## hostile clients and files at random, a minute each; EVENTLAKE_A
 	EVENTLAKE_ABUSE_SECONDS=$${EVENTLAKE_ABUSE_SECONDS:-60} \
 	EVENTLAKE_ABUSE_SEED=$${EVENTLAKE_ABUSE_SEED:-$$(date +%s)} \
 	$(BIN)/python -m pytest tests/abuse tests/collect/test_fuzz.py tests/server/test_fuzz.py
+
+changes: setup  ## 2,000 random sequences of everything that changes a lake, with kills, of a seed of the clock
+	EVENTLAKE_SEQUENCES=$${EVENTLAKE_SEQUENCES:-2000} \
+	EVENTLAKE_FIRST_SEQUENCE=$${EVENTLAKE_FIRST_SEQUENCE:-$$(date +%s)} \
+	$(BIN)/python -m pytest tests/pipeline/test_changes.py --numprocesses auto
 
 lint: setup  ## ruff, mypy --strict, the import contracts
 	$(BIN)/ruff check .

@@ -22,9 +22,8 @@ def check_loads(world: World, proxy: Proxy, metastore: str, *rules: Any) -> None
     world.check(lake, twice=True)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_trouble_at_random(world: World, proxy: Proxy, seed: int) -> None:
-    trouble = Sometimes(seed, share=0.08)
+def test_trouble_at_random(world: World, proxy: Proxy) -> None:
+    trouble = Sometimes(1, share=0.08)
     check_loads(world, proxy, "", trouble)
     assert len({kind for kind, _ in trouble.told}) >= 4
 

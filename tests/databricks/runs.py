@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -48,6 +49,7 @@ class JobRun:
     files: Mapping[str, bytes]
     process: "subprocess.Popen[bytes] | None" = None
     cancelled: bool = False
+    starting: threading.Thread | None = None
     ended: dict[str, str] = field(default_factory=dict)
     """What a test says of the end of the run, instead of its process."""
 
@@ -55,7 +57,19 @@ class JobRun:
     def log(self) -> str:
         return (self.folder / "log").read_text() if (self.folder / "log").exists() else ""
 
-    def start(self) -> None:
+    def start_later(self) -> None:
+        """Start when its cluster has installed the libraries, which may take minutes."""
+        self.starting = threading.Thread(target=self._try_start)
+        self.starting.start()
+
+    def _try_start(self) -> None:
+        try:
+            self._start()
+        except BaseException as problem:  # the run fails, as on a cluster
+            said = {"life_cycle_state": "INTERNAL_ERROR", "result_state": "FAILED"}
+            self.ended = {**said, "state_message": f"Library installation failed: {problem}"}
+
+    def _start(self) -> None:
         self.folder.mkdir(parents=True)
         script = self.folder / "script.py"
         script.write_bytes(self._file(self.task["spark_python_task"]["python_file"]))
@@ -106,6 +120,8 @@ class JobRun:
 
     def stop(self) -> None:
         """Kill the process, as a workspace does with the shell of a cancelled run."""
+        if self.starting is not None:
+            self.starting.join()
         if self.process is not None and self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()

@@ -146,11 +146,11 @@ class StandIn:
             environment=self._resolve(cluster.get("spark_env_vars", {})),
             files=dict(self.files),
         )
-        if not self.hold_runs:
-            run.start()
         self.runs[run.number] = run
         if token:
             self.submissions[token] = run.number
+        if not self.hold_runs:
+            run.start_later()
         return {"run_id": run.number}
 
     def _resolve(self, variables: Mapping[str, str]) -> dict[str, str]:

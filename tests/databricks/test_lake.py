@@ -12,6 +12,7 @@ from eventlake.databricks.vending import VendedAccess
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings
 from eventlake.lakes import lake_settings, open_parts, open_store
 from eventlake.lakes.databricks_settings import DatabricksSettings
+from eventlake.model.databricks import DatabricksAuth
 from eventlake.services.check import check
 from eventlake.services.read import open_lake
 from tests import lakes
@@ -212,7 +213,7 @@ def test_check_warns_before_the_token_expires(
     assert describe_expiry(calls, when).startswith(
         f"warning: a token of {PRINCIPAL} expires in 5 days (2026-11-22)"
     )
-    ok, _ = checks(in_adls.model_copy(update={"auth": "pat"}))["token"]
+    ok, _ = checks(in_adls.model_copy(update={"auth": DatabricksAuth.PAT}))["token"]
     assert ok
 
 
@@ -260,7 +261,7 @@ def test_an_administrator_makes_it_on_behalf(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("DATABRICKS_TOKEN", databricks.add_token("admin@example.com"))
-    lake = in_s3.model_copy(update={"auth": "pat"})
+    lake = in_s3.model_copy(update={"auth": DatabricksAuth.PAT})
     ran = token_command(lake, tmp_path, capsys, "--days", "7", "--json")
     assert "sign in as an administrator" in ran.out
     databricks.admins.add("admin@example.com")

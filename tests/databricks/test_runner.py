@@ -89,29 +89,6 @@ def test_what_was_submitted_runs_and_lands_the_same_tables(
     assert KEY not in str(run.task)
 
 
-@pytest.mark.spark
-def test_a_job_cluster_gets_its_secrets_from_the_scope(
-    lake: AzureSettings, databricks: StandIn, tmp_path: Path
-) -> None:
-    lakes.small_sample(tmp_path / "raw")
-    update = {
-        "databricks_cluster_id": "",
-        "databricks_job_cluster": True,
-        "databricks_node_type": "Standard_D4ds_v5",
-        "databricks_secret_scope": "lake",
-    }
-    one_run = lake.model_copy(update=update)
-    result = load(one_run, tmp_path / "raw")
-    (run,) = databricks.runs.values()
-    assert result.status == "finished", (result, run.log)
-    cluster = run.task["new_cluster"]
-    assert cluster["spark_env_vars"] == {VARIABLE: "{{secrets/lake/account_key}}"}
-    assert (cluster["data_security_mode"], cluster["single_user_name"]) == (
-        "SINGLE_USER",
-        PRINCIPAL,
-    )
-
-
 # Without Spark: jobs that wait for their cluster
 
 
@@ -243,6 +220,31 @@ def test_a_load_follows_the_job_of_a_process_that_was_killed(
 
 def _staged(store: Store) -> list[str]:
     return [one.path for one in store.objects("segment-stage")]
+
+
+def test_a_job_cluster_gets_its_secrets_from_the_scope(
+    lake: AzureSettings, databricks: StandIn
+) -> None:
+    databricks.hold_runs = True
+    one_run = {
+        "databricks_cluster_id": "",
+        "databricks_job_cluster": True,
+        "databricks_node_type": "Standard_D4ds_v5",
+        "databricks_secret_scope": "lake",
+    }
+    runner_of(lake.model_copy(update=one_run)).submit("a name", "segment-stage/1/job.json")
+    (run,) = databricks.runs.values()
+    cluster = run.task["new_cluster"]
+    assert cluster["spark_env_vars"] == {VARIABLE: "{{secrets/lake/account_key}}"}
+    assert run.environment == {VARIABLE: KEY}
+    mode, user = cluster["data_security_mode"], cluster["single_user_name"]
+    assert (mode, user) == ("SINGLE_USER", PRINCIPAL)
+    found = {name: try_it() for name, try_it in cluster_checks(lake.model_copy(update=one_run))}
+    assert found == {"runtime": "17.3.x-scala2.13", "secret scope": "lake has account_key"}
+    for scope, message in {"": "set databricks_secret_scope", "gone": "no such scope"}.items():
+        other = {**one_run, "databricks_secret_scope": scope}
+        with pytest.raises(InvalidSettings, match=message):
+            [try_it() for _, try_it in cluster_checks(lake.model_copy(update=other))]
 
 
 def test_the_code_is_uploaded_once(lake: AzureSettings, databricks: StandIn) -> None:

@@ -1,5 +1,7 @@
 """Unity Catalog: statements that Spark executes, refusals with the statement that grants."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from eventlake.catalogs.unity_tables import create_table_statement, unity_table
@@ -172,8 +174,8 @@ def test_a_statement_that_is_wrong_fails_with_sparks_words(databricks: StandIn) 
 
 def test_the_smallest_warehouse_is_used(databricks: StandIn) -> None:
     every = databricks.warehouses.every
-    every["a"] = {"id": "a", "state": "RUNNING", "cluster_size": "Large"}
-    every["b"] = {"id": "b", "state": "STOPPED", "cluster_size": "2X-Small"}
+    every["a"] = {"id": "a", "name": "large", "state": "RUNNING", "cluster_size": "Large"}
+    every["b"] = {"id": "b", "name": "old", "state": "STOPPED", "cluster_size": "2X-Small"}
     assert Warehouse(workspace(databricks)).id == "small1"
     del every["small1"]
     assert Warehouse(workspace(databricks)).id == "b"
@@ -182,6 +184,17 @@ def test_the_smallest_warehouse_is_used(databricks: StandIn) -> None:
     assert every[made]["name"] == "eventlake"
     assert (every[made]["cluster_size"], every[made]["auto_stop_mins"]) == ("2X-Small", 10)
     assert Warehouse(workspace(databricks)).id == made
+
+
+def test_a_new_warehouse_is_created_once(databricks: StandIn) -> None:
+    databricks.warehouses.every.clear()
+    lost = databricks.fault("POST .*sql/warehouses", after=True)
+    with ThreadPoolExecutor(4) as pool:
+        warehouse = Warehouse(workspace(databricks))
+        ids = set(pool.map(lambda _: warehouse.id, range(4)))
+    assert lost.times == 0
+    assert ids == set(databricks.warehouses.every)
+    assert len(ids) == 1
 
 
 def test_a_warehouse_that_is_not_there(databricks: StandIn) -> None:

@@ -44,6 +44,8 @@ class Warehouses:
         return self.every[number]
 
     def create(self, request: Request) -> Answer:
+        if request.values["name"] in {one["name"] for one in self.every.values()}:
+            raise Refused(400, "INVALID_PARAMETER_VALUE", "Cannot create with duplicated name")
         made = {"id": f"made{next(self.numbers)}", "state": "STARTING", **request.values}
         self.every[made["id"]] = made
         return {"id": made["id"]}

@@ -215,13 +215,13 @@ class ApiRegistrar:
             )
         self.api.create_table(table)
 
-    def add_columns(self, table: CatalogTable, columns: Sequence[Column]) -> None:  # noqa: ARG002
+    def add_columns(self, table: CatalogTable, columns: Sequence[Column]) -> None:
         grants = []
         with suppress(EventLakeError):  # only who may manage the table reads them
             grants = self.api.grants(table.database, table.name)
         found = self.api.table(table.database, table.name)
         kept = catalog_table(self.root, found) if found else table
-        wanted = kept.with_types_of(table.columns).with_columns(table.columns)
+        wanted = kept.with_columns(columns) if columns else kept.with_types_of(table.columns)
         self.drop_table(table)
         self.create_table(unity_table(self.root, wanted))
         self.api.restore_grants(table.database, table.name, grants)

@@ -1,6 +1,7 @@
 """Statements on a SQL warehouse of a workspace: the one of the settings, the smallest, or a new."""
 
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ POLL_SECONDS = 2.0
 _RUNNING = (StatementState.PENDING, StatementState.RUNNING)
 _DENIED = ("INSUFFICIENT_PERMISSIONS", "PERMISSION_DENIED", "does not have")
 _LIMITS = ("QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED", "exceeds the limit")
+_lock = threading.Lock()
 _CODE = re.compile(r"\[([A-Z0-9_.]+)\]")
 
 
@@ -99,9 +101,14 @@ class Warehouse:
             f"{self.warehouse_id}, and the entitlement 'Databricks SQL access'",
         )
 
-    @cached_property
+    @property
     def id(self) -> str:
         """The id of the warehouse, which is created if there is no small one."""
+        with _lock:  # statements of several tables begin at once
+            return self._id
+
+    @cached_property
+    def _id(self) -> str:
         if self.warehouse_id:
             self._check(self.warehouse_id)
             return self.warehouse_id
@@ -130,14 +137,21 @@ class Warehouse:
             "set warehouse_id to a SQL warehouse that it may use"
         )
         with self.workspace.errors("create a SQL warehouse", needs):
-            made = self.workspace.client.warehouses.create(
-                name=NAME,
-                cluster_size=SIZES[0],
-                warehouse_type=CreateWarehouseRequestWarehouseType.PRO,
-                enable_serverless_compute=True,
-                auto_stop_mins=STOP_MINUTES,
-                max_num_clusters=1,
-            )
+            try:
+                made = self.workspace.client.warehouses.create(
+                    name=NAME,
+                    cluster_size=SIZES[0],
+                    warehouse_type=CreateWarehouseRequestWarehouseType.PRO,
+                    enable_serverless_compute=True,
+                    auto_stop_mins=STOP_MINUTES,
+                    max_num_clusters=1,
+                )
+            except DatabricksError:
+                # Another run, or a request whose answer was lost, may have created it.
+                every = self.workspace.client.warehouses.list()
+                if found := next((one.id for one in every if one.name == NAME), None):
+                    return found
+                raise
         return str(made.id)
 
     def describe(self) -> str:

@@ -123,6 +123,9 @@ class SourceSettings(FrozenModel):
             "older than this, such as 2h; off by default"
         ),
     ] = ""
+    ledger_folder: str = ""
+    """Where ledger, reports and quarantine stay when a replay moves the tables to another folder;
+    empty if all are in the folder of the same name. Users do not set it."""
     _notes: tuple[str, ...] = PrivateAttr(())
 
     @model_validator(mode="wrap")
@@ -215,9 +218,19 @@ class SourceSettings(FrozenModel):
         return settings
 
     @property
-    def folder(self) -> str:
-        """The source's folder name in the lake's paths."""
+    def table_folder(self) -> str:
+        """The name of the folder that has the source's tables."""
         return self.source if self.partition_by_slug else self.source_id
+
+    @property
+    def folder(self) -> str:
+        """The source's folder name in all other paths of the lake."""
+        return self.ledger_folder or self.table_folder
+
+    def with_folder(self, folder: str) -> "SourceSettings":
+        """These settings for a source whose ledger is in `folder`, wherever its tables are."""
+        kept = "" if folder == self.table_folder else folder
+        return self.model_copy(update={"ledger_folder": kept})
 
     @property
     def given(self) -> dict[str, Any]:

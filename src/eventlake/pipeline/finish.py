@@ -34,7 +34,7 @@ from eventlake.model.erasure import Erasure, Receipt
 from eventlake.model.report import Problems, report_lines, stamp, to_lines
 from eventlake.model.tables import table_path
 from eventlake.parallel import TableWork, run_per_table
-from eventlake.pipeline.register import register, register_refused
+from eventlake.pipeline.register import register, register_refused, repeat_withdrawals
 from eventlake.pipeline.schema_files import schema_work
 from eventlake.ports import Progress
 from eventlake.stores import Store
@@ -63,11 +63,12 @@ def finish_commit(lake: Lake, sequence: int, commit: Commit, progress: Progress)
     problems = Problems()
     publish(lake, sequence, commit, problems, progress)
     refused = register(lake, commit, problems, progress)
+    refused |= repeat_withdrawals(lake, commit, list_later(lake, sequence, commit))
     needs_stage = bool(problems) or not _record_refusals(lake, commit, refused)
     notes = _take_notes(refused)
     problems.add({REPORT_KEY.get(name, name): error for name, error in refused.items()})
     path = write_report(lake, commit, problems, progress)
-    if commit.erasure:
+    if commit.erasure and is_receipted(commit):
         receipt = lake.layout.receipt_path(commit.settings.folder, commit.run_id)
         remaining, source = find_unchanged(lake, commit), commit.settings.source
         write_receipt(lake, receipt, commit.run_id, source, commit.erasure, remaining)
@@ -125,6 +126,18 @@ def publish(
     once.
     """
     removed = _removed_since(lake, sequence, commit)
+    errors = _publish_without(lake, sequence, commit, removed, progress)
+    # Another run may have published a file for this one, and then replaced and deleted it.
+    while errors and (now := _removed_since(lake, sequence, commit)) != removed:
+        removed = now
+        errors = _publish_without(lake, sequence, commit, removed, progress)
+    problems.add(errors)
+
+
+def _publish_without(
+    lake: Lake, sequence: int, commit: Commit, removed: frozenset[str], progress: Progress
+) -> dict[str, EventLakeError]:
+    """Do `publish`, but leave out what later commits have removed; return errors by table."""
     work: list[TableWork] = [("", partial(_publish_objects, lake, commit, removed))]
     earlier = [
         _list_changes(lake, number, one, _removed_since(lake, number, one))
@@ -133,7 +146,7 @@ def publish(
     for name, change in _list_changes(lake, sequence, commit, removed).items():
         before = [changes[name] for changes in earlier if name in changes]
         work.append((name, partial(lake.format.publish, [*before, change])))
-    problems.add(run_per_table("publish", [*work, *schema_work(lake, commit)], progress))
+    return run_per_table("publish", [*work, *schema_work(lake, commit)], progress)
 
 
 def _find_unpublished(lake: Lake, sequence: int, commit: Commit) -> list[tuple[int, Commit]]:
@@ -155,12 +168,12 @@ def _publish_objects(lake: Lake, commit: Commit, removed: frozenset[str]) -> Non
 
     Then deletes the objects that were rewritten. Paths in `removed` are not published.
     """
-    for ids in (*commit.ids, *commit.removed_ids, *(merge.file for merge in commit.merges)):
-        lake.store.publish(ids.staged, ids.path)
+    id_files = (*commit.ids, *commit.removed_ids, *(merge.file for merge in commit.merges))
+    objects = {one.path: one.staged for one in id_files} | commit.objects
+    objects |= {lake_path(one.uri): one.staged for one in commit.inputs if one.staged}
     if commit.users:
-        lake.store.publish(commit.users.staged, commit.users.path)
-    logs = {lake_path(one.uri): one.staged for one in commit.inputs if one.staged}
-    for path, staged in (commit.objects | logs).items():
+        objects[commit.users.path] = commit.users.staged
+    for path, staged in objects.items():
         if path not in removed and "://" not in path:
             lake.store.publish(staged, path)
     lake.store.delete(sorted(path for path in commit.rewritten_paths if "://" not in path))
@@ -207,6 +220,11 @@ def find_unchanged(lake: Lake, commit: Commit) -> tuple[str, ...]:
     return tuple(one.path for one in commit.rewrites if "://" in one.path and is_there(one))
 
 
+def is_receipted(commit: Commit) -> bool:
+    """Whether a commit has erased events, or could not read all raw logs."""
+    return commit.erasure is not None and bool(commit.erasure.files or commit.erasure.unreadable)
+
+
 def write_receipt(
     lake: Lake, path: str, run_id: str, source: str, erasure: Erasure, remaining: tuple[str, ...]
 ) -> None:
@@ -226,8 +244,15 @@ def write_receipt(
 
 def _removed_since(lake: Lake, sequence: int, commit: Commit) -> frozenset[str]:
     """Paths that later commits removed: publishing late must not add them again."""
-    later = lake.ledger(commit.settings.folder).commits_after(sequence)
-    return frozenset[str]().union(*(one.removed_paths | one.rewritten_paths for _, one in later))
+    later = list_later(lake, sequence, commit)
+    gone = (one.removed_paths | one.rewritten_paths | {*one.deletes} for one in later)
+    return frozenset[str]().union(*gone)
+
+
+def list_later(lake: Lake, sequence: int, commit: Commit) -> list[Commit]:
+    """Read the commits that follow a commit of the same source."""
+    ledger = lake.ledger(commit.settings.folder)
+    return [later for _, later in ledger.commits_after(sequence)]
 
 
 def _list_changes(

@@ -35,7 +35,7 @@ from eventlake.pipeline.build_commit import (
     sort_files,
 )
 from eventlake.pipeline.chunks import ReadJob
-from eventlake.pipeline.commit import append_commit
+from eventlake.pipeline.commit import append_commit, detect_changes
 from eventlake.pipeline.compact import CompactJob, compact_task, plan_merges
 from eventlake.pipeline.dedupe import DedupeJob, dedupe_task
 from eventlake.pipeline.evolve import evolve, refine
@@ -153,7 +153,9 @@ def sync(run: Run, prepare: Callable[[Run], Commit] | None = None) -> tuple[Comm
             check_tables(run.lake, run.plan)
             stack.enter_context(Stage(run.ledger, run.plan.run_id))
             usual = compact_files if run.plan.compacts else prepare_commit
-            sequence, commit = commit_run(run, (prepare or usual)(run))
+            with detect_changes(run.ledger, run.plan.base):
+                prepared = (prepare or usual)(run)
+            sequence, commit = commit_run(run, prepared)
         except BaseException as problem:
             fail_run(run, problem)
             raise

@@ -102,6 +102,7 @@ class _Settings(Struct):
     date_partition: Literal["day/hour", "year/month/day/hour", "year/month/day", "day"] = "day/hour"
     table_prefix: str = ""
     data_folder: str = ""
+    partition_by_slug: bool = False
     dedup_days: int = 7
     skip_events: list[str] = []
     new_tables: Literal["land", "skip"] = "land"

@@ -170,7 +170,7 @@ def claim_one(database: Database, session: Session, delivery: int) -> Claim | No
 def settle(session: Session, claim: Claim, result: Result, now: datetime) -> None:
     """Store what came of a try, unless another try has begun since."""
     delivery = claim.delivery
-    values: dict[str, Any] = {"lease_until": None, "answer": result.answer[:MAX_ANSWER_CHARS]}
+    values: dict[str, Any] = {"lease_until": None, "answer": _clean(result.answer)}
     if result.is_delivered:
         values |= {"state": DeliveryState.DELIVERED, "delivered_at": now}
     else:
@@ -184,6 +184,11 @@ def settle(session: Session, claim: Claim, result: Result, now: datetime) -> Non
         deliveries.c.state == DeliveryState.SENDING,
     )
     session.execute(deliveries.update().where(is_this_try).values(values))
+
+
+def _clean(answer: str) -> str:
+    """The beginning of an answer, without what a database or a terminal cannot take."""
+    return "".join(one if one.isprintable() else " " for one in answer[:MAX_ANSWER_CHARS])
 
 
 def back_off(tries: int) -> timedelta:
