@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 
 from eventlake.control.roles import Role
-from eventlake.errors import EventLakeError
+from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.server.access import Caller, Needs, identify
 from eventlake.server.context import Context, ServerContext
 from eventlake.server.pages import formats
@@ -158,7 +158,10 @@ AdminPage = Annotated[Renderer, Depends(PageFor(Role.ADMIN))]
 async def _read_form(request: Request) -> dict[str, str]:
     """The fields of a form; of several values with one name, the last."""
     text = (await request.body()).decode("utf-8", "replace")
-    pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS)
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS)
+    except ValueError:
+        raise InvalidSettings(f"a form has at most {MAX_FIELDS} fields") from None
     return {name: value.replace("\r\n", "\n") for name, value in pairs}
 
 
