@@ -15,7 +15,7 @@ PARALLEL = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup demo test unit lint abuse kills recover bench bench-collect bench-up bench-api docs
+.PHONY: help setup demo test test-unity unit lint abuse changes kills recover bench bench-collect bench-up bench-api docs
 
 help:  ## these words, one line each
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,10 @@ test: setup  ## every test, exactly as CI
 	@$(BIN)/python -m tests.prefetch & \
 	$(BIN)/python -m pytest $(PARALLEL)
 
+test-unity: setup  ## Unity Catalog's tests against an independent server, which is built first
+	EVENTLAKE_UNITY=1 CARGO_PROFILE_DEV_DEBUG=0 \
+	$(BIN)/python -m pytest tests/contracts/test_catalog.py -k unity-server
+
 unit: setup  ## rules and kernels only: no Spark, seconds
 	$(BIN)/python -m pytest tests/unit --numprocesses auto --dist loadfile
 
@@ -50,6 +54,11 @@ abuse: setup  ## hostile clients and files at random, a minute each; EVENTLAKE_A
 	EVENTLAKE_ABUSE_SECONDS=$${EVENTLAKE_ABUSE_SECONDS:-60} \
 	EVENTLAKE_ABUSE_SEED=$${EVENTLAKE_ABUSE_SEED:-$$(date +%s)} \
 	$(BIN)/python -m pytest tests/abuse tests/collect/test_fuzz.py tests/server/test_fuzz.py
+
+changes: setup  ## 2,000 random sequences of everything that changes a lake, with kills, of a seed of the clock
+	EVENTLAKE_SEQUENCES=$${EVENTLAKE_SEQUENCES:-2000} \
+	EVENTLAKE_FIRST_SEQUENCE=$${EVENTLAKE_FIRST_SEQUENCE:-$$(date +%s)} \
+	$(BIN)/python -m pytest tests/pipeline/test_changes.py --numprocesses auto
 
 lint: setup  ## ruff, mypy --strict, the import contracts
 	$(BIN)/ruff check .
@@ -81,3 +90,6 @@ docs: setup  ## regenerate docs/cli.md, docs/settings.md and docs/api.md
 	$(BIN)/python -m eventlake.cli.reference cli > docs/cli.md
 	$(BIN)/python -m eventlake.cli.reference settings > docs/settings.md
 	$(BIN)/python -m eventlake.server.reference > docs/api.md
+
+screenshots: setup  ## make the pictures of the pages in docs/images; needs Chromium
+	$(BIN)/python -m tests.pages.screenshots

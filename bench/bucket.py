@@ -1,4 +1,4 @@
-"""A load into S3: an emulator on this machine, whose own time is told apart."""
+"""A load into S3 or ADLS: an emulator on this machine, whose own time is measured apart."""
 
 import socket
 import subprocess
@@ -7,8 +7,8 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,20 +26,11 @@ PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class Emulator:
-    """A server that answers as AWS does."""
+    """A server that answers as a cloud does, with an empty lake in it."""
 
-    process: psutil.Popen
-    url: str
-
-    @property
-    def env(self) -> dict[str, str]:
-        return {
-            "AWS_ACCESS_KEY_ID": "bench",
-            "AWS_SECRET_ACCESS_KEY": "bench",
-            "AWS_ENDPOINT_URL": self.url,
-            "AWS_REGION": REGION,
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }
+    process: psutil.Process
+    env: dict[str, str]
+    lake: str
 
     @property
     def cpu(self) -> float:
@@ -47,15 +38,19 @@ class Emulator:
         times = self.process.cpu_times()
         return float(times.user + times.system)
 
-    def make_bucket(self) -> None:
-        request = urllib.request.Request(f"{self.url}/{BUCKET}", method="PUT")
-        urllib.request.urlopen(request, timeout=PATIENCE).close()
-
 
 @contextmanager
-def emulator() -> Iterator[Emulator]:
-    """An emulator with an empty bucket while it is needed."""
+def emulated_s3() -> Iterator[Emulator]:
+    """An emulator of S3 while it is needed."""
     port = _free_port()
+    url = f"http://127.0.0.1:{port}"
+    env = {
+        "AWS_ACCESS_KEY_ID": "bench",
+        "AWS_SECRET_ACCESS_KEY": "bench",
+        "AWS_ENDPOINT_URL": url,
+        "AWS_REGION": REGION,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
     with tempfile.TemporaryFile() as log:
         process = psutil.Popen(
             [str(SERVER), "-H", "127.0.0.1", "-p", str(port)],
@@ -64,13 +59,24 @@ def emulator() -> Iterator[Emulator]:
             stderr=log,
         )
         try:
-            here = Emulator(process, f"http://127.0.0.1:{port}")
-            _wait_for(here)
-            here.make_bucket()
-            yield here
+            _wait_for(url)
+            request = urllib.request.Request(f"{url}/{BUCKET}", method="PUT")
+            urllib.request.urlopen(request, timeout=PATIENCE).close()
+            yield Emulator(process, env, f"s3://{BUCKET}")
         finally:
             process.kill()
             process.wait()
+
+
+@contextmanager
+def emulated_adls() -> Iterator[Emulator]:
+    """An emulator of Azure's blob service while it is needed."""
+    from tests.azure.azurite import Azure, started
+
+    with started() as server:
+        azure = Azure(server.url)
+        azure.make_container()
+        yield Emulator(psutil.Process(server.pid), azure.env, azure.root)
 
 
 def _free_port() -> int:
@@ -79,21 +85,21 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait_for(here: Emulator) -> None:
+def _wait_for(url: str) -> None:
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         try:
-            urllib.request.urlopen(f"{here.url}/moto-api/data.json", timeout=PATIENCE).close()
+            urllib.request.urlopen(f"{url}/moto-api/data.json", timeout=PATIENCE).close()
             return
         except urllib.error.URLError:
             time.sleep(0.1)
     raise BenchError(f"{SERVER} does not answer")
 
 
-def load(events: Workload) -> Timed:
+def load(events: Workload, emulated: Callable[[], AbstractContextManager[Emulator]]) -> Timed:
     """`eventlake load` into a bucket; `seconds` are without those that the emulator worked."""
-    with emulator() as here:
-        command = ["load", str(events.folder), "--source", SOURCE, "--lake", f"s3://{BUCKET}"]
+    with emulated() as here:
+        command = ["load", str(events.folder), "--source", SOURCE, "--lake", here.lake]
         before = here.cpu
         ran = run([sys.executable, "-m", CLI, *command, "--json"], env=here.env)
         theirs = here.cpu - before

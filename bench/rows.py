@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from bench import forget
+from bench import delta, forget
 from bench.folders import scratch
 from bench.measure import BenchError
 from bench.tools import SOURCE, Timed, compact, convert, load, load_by_file, replay
@@ -118,11 +118,12 @@ def _compactions(events: Workload) -> Again:
         yield compact(events, Path(shutil.copytree(lake, scratch() / "lake")))
 
 
-def _bucket_loads(events: Workload) -> Again:
+def _bucket_loads(cloud: str, events: Workload) -> Again:
     from bench import bucket
 
+    emulated = {"s3": bucket.emulated_s3, "adls": bucket.emulated_adls}[cloud]
     while True:
-        yield bucket.load(events)
+        yield bucket.load(events, emulated)
 
 
 def _many_files(events: int) -> Workload:
@@ -149,9 +150,13 @@ _RECIPES: dict[str, Recipe] = {
     "index": ("load, large index", partial(workload, seed=8), _second_loads),
     "replay": ("replay of all", workload, _replays),
     "compact": ("compact", workload, _compactions),
-    "s3": ("load into S3", workload, _bucket_loads),
+    "s3": ("load into S3", workload, partial(_bucket_loads, "s3")),
+    "adls": ("load into ADLS", workload, partial(_bucket_loads, "adls")),
     "rebuild": ("replay --all, 1,000 files", _many_files, forget.rebuilds),
     "forget": ("forget, 1,000 files", _many_files, forget.forgets),
+    "delta": ("load into Delta tables", workload, delta.loads),
+    "delta_syncs": ("300 syncs into 50 Delta tables", workload, partial(delta.measure, "syncs")),
+    "delta_open": ("open after 10,000 commits", workload, partial(delta.measure, "open")),
     "memory": (
         "load, 5 x events",
         lambda events: workload(MEMORY_TIMES * events),
@@ -169,7 +174,9 @@ STEPS: dict[str, tuple[str, ...]] = {
     "replay": ("eventlake", "replay"),
     "compact": ("compact",),
     "s3": ("eventlake", "s3"),
+    "adls": ("eventlake", "adls"),
     "forget": ("rebuild", "forget"),
+    "delta": ("eventlake", "delta", "delta_syncs", "delta_open"),
     "memory": ("eventlake", "memory"),
 }
 """What may be asked for, and the rows that it needs, in the order that they run: between two that

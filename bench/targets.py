@@ -63,6 +63,14 @@ def merge_rate(rows: Rows) -> float | None:
     return float(row.runs[0].details["merged_bytes"]) / 1e6 / row.seconds
 
 
+def last_syncs(rows: Rows) -> float | None:
+    """How many times the seconds of the first syncs the last ones took."""
+    row = rows.get("delta_syncs")
+    if row is None or not row.runs:
+        return None
+    return _ratio(row.runs[-1].details["last"], row.runs[-1].details["first"])
+
+
 TARGETS = (
     Target("events/s against DuckDB's bare conversion", lambda r: times(r, "duckdb"), least=0.8),
     Target("events/s against plain Spark", lambda r: times(r, "spark"), least=4.5),
@@ -78,6 +86,14 @@ TARGETS = (
     Target(
         "load into S3 against disk, the emulator apart",
         lambda r: times(r, "s3"),
+        most=1.3,
+    ),
+    Target("load into Delta tables against Parquet", lambda r: times(r, "delta"), most=1.15),
+    Target("last ten of 300 syncs into 50 Delta tables", last_syncs, most=1.3),
+    Target("open a Delta table", lambda r: _seconds(r, "delta_open"), most=1, unit="s"),
+    Target(
+        "load into ADLS against disk, the emulator apart",
+        lambda r: times(r, "adls"),
         most=1.3,
     ),
     Target(

@@ -43,10 +43,11 @@ class Timed:
     details: dict[str, Any] = field(default_factory=dict)
 
 
-def load(events: Workload, lake: Path) -> Timed:
-    """`eventlake load` as a user runs it."""
+def load(events: Workload, lake: Path, settings: Path | None = None) -> Timed:
+    """`eventlake load` as a user runs it; `settings` is the lake's file of them, if any."""
     before = landed(lake / LAKE_DATA)
-    command = ["load", str(events.folder), "--source", SOURCE, "--lake", str(lake), "--json"]
+    named = str(settings or lake)
+    command = ["load", str(events.folder), "--source", SOURCE, "--lake", named, "--json"]
     ran = run([sys.executable, "-m", CLI, *command])
     timings = _timings(ran)
     after = landed(lake / LAKE_DATA)
@@ -114,7 +115,7 @@ def convert(tool: str, events: Workload) -> Timed:
 
 def landed(folder: Path) -> Landed:
     """What lies in a folder, counted from the files' own footers."""
-    files = sorted(folder.rglob("*.parquet"))
+    files = sorted(path for path in folder.rglob("*.parquet") if "_delta_log" not in path.parts)
     return Landed(
         files=len(files),
         rows=sum(pq.read_metadata(path).num_rows for path in files if _is_event_table(path)),

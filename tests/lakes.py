@@ -22,6 +22,8 @@ import eventlake.services.replay
 from eventlake.cli.main import main
 from eventlake.lake import Lake
 from eventlake.lakes.aws_settings import AwsSettings
+from eventlake.lakes.azure_settings import AzureSettings
+from eventlake.lakes.local_settings import LocalSettings
 from eventlake.model.settings import SourceSettings
 from eventlake.ports import NoProgress, Progress, SparkProvider
 from eventlake.runners.local import LocalSpark
@@ -29,14 +31,20 @@ from eventlake.sample.spec import SampleSpec
 from eventlake.sample.write import make_sample
 from eventlake.services.load import LoadResult
 from eventlake.services.read import open_lake
-from tests.aws.copies import copied, copy_objects
+from tests.aws import copies as aws_copies
+from tests.azure import copies as azure_copies
 from tests.processes import Ran, finish, start
 
 SOURCE = "web"
 SETTINGS = SourceSettings(source=SOURCE)
 
-Place = Path | AwsSettings
+Place = Path | LocalSettings | AwsSettings | AzureSettings
 """Where a lake is."""
+
+
+def delta(path: Path) -> LocalSettings:
+    """A lake on disk with Delta tables."""
+    return LocalSettings(path=str(path), format="delta")
 
 
 # Loads
@@ -210,11 +218,15 @@ class LakeContents:
 @contextmanager
 def on_disk(lake: Place) -> Iterator[Path]:
     """A folder with the objects of a lake."""
-    if isinstance(lake, Path):
-        yield lake
+    if isinstance(lake, Path | LocalSettings):
+        yield lake if isinstance(lake, Path) else Path(lake.path)
         return
     with TemporaryDirectory(prefix="copy-") as folder:
-        yield copied(lake, Path(folder))
+        yield _copies(lake).copied(lake, Path(folder))
+
+
+def _copies(lake: AwsSettings | AzureSettings) -> Any:
+    return aws_copies if isinstance(lake, AwsSettings) else azure_copies
 
 
 def read_contents(lake: Place) -> LakeContents:
@@ -248,9 +260,11 @@ def read_folder(lake: Path, problems: tuple[str, ...] = ()) -> LakeContents:
 
 def read_commits(lake: Place) -> list[Any]:
     """The commits of the source, as JSON."""
+    if isinstance(lake, LocalSettings):
+        return read_commits(Path(lake.path))
     if not isinstance(lake, Path):
         with TemporaryDirectory(prefix="copy-") as folder:
-            copy_objects(lake, Path(folder), f"segment-data/ledger/{SOURCE}/0")
+            _copies(lake).copy_objects(lake, Path(folder), f"segment-data/ledger/{SOURCE}/0")
             return read_commits(Path(folder))
     ledger = lake / "segment-data/ledger" / SOURCE
     return [json.loads(path.read_bytes()) for path in sorted(ledger.glob("*.json"))]
@@ -265,9 +279,12 @@ def strays(lake: Place) -> list[str]:
 def _strays(lake: Path) -> list[str]:
     commits = read_commits(lake)
     known = {path for commit in commits for path in _paths(commit)} - _removed(commits)
-    places = (f"data/{SOURCE}", f"quarantine/{SOURCE}", f"ledger/{SOURCE}/ids")
-    files = (file for place in places for file in (lake / "segment-data" / place).rglob("*"))
+    own = (f"data/{SOURCE}", f"quarantine/{SOURCE}", f"ledger/{SOURCE}/ids")
+    places = (*(f"segment-data/{one}" for one in own), f"staging/{SOURCE}/segment_type=*")
+    folders = (folder for place in places for folder in lake.glob(place))
+    files = (file for folder in folders for file in folder.rglob("*"))
     found = {file.relative_to(lake).as_posix() for file in files if file.is_file()}
+    found = {path for path in found - _kept(commits) if "/_delta_log/" not in path}
     staged = {path.relative_to(lake).as_posix() for path in lake.glob("segment-stage/*")}
     halves = {path.relative_to(lake).as_posix() for path in lake.rglob("*#*")}
     return sorted(found - known | staged | halves)
@@ -298,6 +315,16 @@ def _removed(commits: list[Any]) -> set[str]:
     return files.union(rewrites, *(commit.get("deletes", ()) for commit in commits))
 
 
+def _kept(commits: list[Any]) -> set[str]:
+    """Paths of removed files that may still be there, for readers of older versions."""
+    kept: set[str] = set()
+    for commit in commits:
+        if commit.get("keeps_removed"):
+            kept |= _removed([{"tables": commit.get("tables", ())}])
+        kept -= set(commit.get("deletes", ()))
+    return kept
+
+
 def _tables(lake: Path, commits: list[Any]) -> dict[str, Counter[Any]]:
     tables: dict[str, Counter[Any]] = {}
     removed = _removed(commits)
@@ -324,7 +351,8 @@ def _rows(path: Path, partition: tuple[tuple[str, str], ...]) -> Iterator[Any]:
 
 def _catalog(path: Path) -> Any:
     table = json.loads(path.read_bytes())
-    return table["columns"], table["partition_columns"], table.get("partitions"), table["location"]
+    location = re.sub("^staging/", "segment-data/data/", table["location"])
+    return table["columns"], table["partition_columns"], table.get("partitions"), location
 
 
 def _reported(path: Path) -> set[str]:

@@ -11,6 +11,8 @@ import pytest
 from eventlake.runners.class_archive import make_archive
 from tests.aws.trino import download_trino
 from tests.azure.metastores import download_hive
+from tests.databricks.runs import download_job_packages
+from tests.delta_env import duckdb_with_delta, spark_with_delta
 from tests.downloads import spark_release
 from tests.e2e.test_spark_releases import RELEASES
 
@@ -20,7 +22,13 @@ if __name__ == "__main__":
     for release in RELEASES:
         with suppress(pytest.fail.Exception, pytest.skip.Exception):
             spark_release(release)
-    with suppress(pytest.fail.Exception, pytest.skip.Exception):
-        download_trino()
-    with suppress(pytest.fail.Exception, pytest.skip.Exception):
-        download_hive()
+    downloads = (
+        download_trino,
+        download_hive,
+        spark_with_delta,
+        duckdb_with_delta,
+        download_job_packages,
+    )
+    for download in downloads:
+        with suppress(pytest.fail.Exception, pytest.skip.Exception):
+            download()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pyarrow as pa
 
@@ -32,9 +32,9 @@ class WatchedDisk(Disk):
     def __getstate__(self) -> dict[str, str]:
         raise TypeError("a watched disk works in one process")
 
-    def lake(self) -> Lake:
+    def lake(self, table_format: Literal["parquet", "delta"] = "parquet") -> Lake:
         """A lake on this disk."""
-        settings = LocalSettings(path=self.root)
+        settings = LocalSettings(path=self.root, format=table_format)
         return LocalKind(settings, EnvironmentSecrets({})).make_lake(self)
 
     def _watch(self, operation: str, path: str, *given: Any) -> Any:

@@ -7,6 +7,7 @@ before the other arguments.
 import json
 import signal
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -63,7 +64,8 @@ def say(line: str) -> None:
 
 def run_job(lake: Lake, path: str, spark: SparkProvider, progress: "JobProgress") -> FinishResult:
     """Land what a job's plan says. From here on, SIGTERM cancels the run."""
-    signal.signal(signal.SIGTERM, progress.cancel)
+    if threading.current_thread() is threading.main_thread():  # a cluster's shell may use another
+        signal.signal(signal.SIGTERM, progress.cancel)
     job = read_job(lake.store, path)
     run = Run(
         lake=lake,

@@ -5,7 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from eventlake.errors import EventLakeError
 from eventlake.model.catalog import CatalogTable
-from eventlake.model.commit import TableChange, Transaction
+from eventlake.model.commit import TableChange
 from eventlake.model.job import JobState
 
 
@@ -51,14 +51,37 @@ class Catalog(Protocol):
 class TableFormat(Protocol):
     """Makes committed files visible as rows of a table."""
 
+    name: str
+    """The value of the setting `format`, which commits and catalog entries have too."""
     needs_partitions: bool
     """Whether engines see a new partition only after it is registered in the catalog."""
+    versioned: bool
+    """Whether a table has a log of versions: changes are published in the order of their commits,
+    replaced files stay for readers of older versions, and all files have one schema."""
 
-    def publish(self, change: TableChange, transaction: Transaction) -> None:
-        """Make a committed change of one table visible: add files first, then remove files.
+    def check(self, tables: Mapping[str, str]) -> None:
+        """Raise InvalidSettings if one of these tables, locations by name, cannot be written."""
 
-        Idempotent; several processes may call it, and for commits in any order.
+    def publish(self, changes: Sequence[TableChange]) -> None:
+        """Make committed changes of one table visible, in the order of their commits.
+
+        The last is the one to publish; those before it are of runs that may not have ended, if the
+        format is versioned. Idempotent; several processes may call it for different commits.
         """
+
+    def restore(self, table: TableChange) -> bool:
+        """Make exactly the files in `adds` visible; return False if they are already."""
+
+
+@runtime_checkable
+class FollowsTables(Protocol):
+    """A catalog that repeats what engines read from the tables themselves.
+
+    It is told of new tables and columns only: engines find partitions without it, and nobody
+    changes types in it.
+    """
+
+    follows_tables: bool
 
 
 @runtime_checkable

@@ -313,7 +313,7 @@ def _execute(connection: duckdb.DuckDBPyConnection, sql: str, max_rows: int | No
         raise InvalidSettings(f"the SQL is a {kinds[0].name} statement; give a query that reads")
     if max_rows is None:
         return connection.sql(sql).to_arrow_table()
-    reader: Any = connection.execute(sql).to_arrow_reader(min(max_rows, 2048))
+    reader: Any = connection.sql(sql).to_arrow_reader(min(max_rows, 2048))
     batches, rows = [], 0
     for batch in reader:
         batches.append(batch.slice(0, max_rows - rows))

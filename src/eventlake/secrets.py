@@ -59,3 +59,14 @@ class FirstSecrets:
 
     def get(self, name: str) -> str | None:
         return next(filter(None, (one.get(name) for one in self.providers)), None)
+
+
+@dataclass(frozen=True)
+class RenamedSecrets:
+    """Secrets of another provider under other names; `names` has the name there of each."""
+
+    provider: Secrets
+    names: Mapping[str, str]
+
+    def get(self, name: str) -> str | None:
+        return self.provider.get(self.names[name]) if name in self.names else None

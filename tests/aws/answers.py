@@ -28,7 +28,7 @@ LOST = Answer(500, cut=-1)
 
 def refusal(call: Call, status: int, code: str, message: str) -> Answer:
     """A service's own way to say no."""
-    if call.service == "s3":
+    if call.service in ("s3", "adls"):
         text = (
             '<?xml version="1.0" encoding="UTF-8"?>\n'
             f"<Error><Code>{code}</Code><Message>{_quoted(message)}</Message>"
@@ -53,6 +53,8 @@ def _quoted(message: str) -> str:
 
 def denied(call: Call, need: Need, why: str = "") -> Answer:
     """May not, and what was not allowed."""
+    if call.service == "adls":
+        return refusal(call, 403, "AuthorizationPermissionMismatch", why or "Not authorized.")
     if call.service in ("s3", "sts"):
         return refusal(call, 403, "AccessDenied", why or not_authorized(call, need))
     return refusal(call, 400, "AccessDeniedException", why or not_authorized(call, need))

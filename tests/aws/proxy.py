@@ -1,12 +1,14 @@
-"""A proxy before AWS: it tells what was asked for, and answers itself where a rule says so."""
+"""A proxy before AWS or Azure: it records what was asked for, and answers where a rule says so."""
 
 import http.client
 import socket
+import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -29,9 +31,9 @@ _HOP = {"connection", "keep-alive", "transfer-encoding", "expect", "content-leng
 class Proxy:
     """What the product asked for, and what is in its way."""
 
-    upstream: Aws
-    here: Aws
-    """The same AWS behind this proxy."""
+    upstream: Any
+    here: Any
+    """The same cloud behind this proxy."""
     rules: list[Rule] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     connections: set[socket.socket] = field(default_factory=set)
@@ -94,6 +96,10 @@ class Proxy:
         ]
 
 
+Understand = Callable[[str, str, Mapping[str, str], bytes], Call]
+"""Makes a call of a request's method, target, headers and body."""
+
+
 class Handler(BaseHTTPRequestHandler):
     """One connection of a client."""
 
@@ -109,7 +115,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _pass(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        call = understood(self.command, self.path, dict(self.headers), body)
+        call = self.server.understand(self.command, self.path, dict(self.headers), body)
         self._send(self.server.proxy.answer(call))
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _pass  # noqa: N815 - the base's own names
@@ -140,10 +146,18 @@ class Server(ThreadingHTTPServer):
     daemon_threads = False
     request_queue_size = 128
 
-    def __init__(self, upstream: Aws) -> None:
+    def __init__(
+        self,
+        upstream: Any,
+        make: type[Proxy],
+        understand: Understand,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        here = replace(upstream, url=f"http://127.0.0.1:{self.server_port}")
-        self.proxy = Proxy(upstream, here)
+        scheme = "https" if tls else "http"
+        self.socket = tls.wrap_socket(self.socket, server_side=True) if tls else self.socket
+        here = replace(upstream, url=f"{scheme}://127.0.0.1:{self.server_port}")
+        self.proxy, self.understand = make(upstream, here), understand
 
     def process_request(self, request: socket.socket, client_address: object) -> None:  # type: ignore[override]
         with self.proxy.changed:
@@ -165,14 +179,18 @@ class Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def before(here: Aws) -> Iterator[Proxy]:
-    """A proxy before an AWS while it is needed, which this process calls instead."""
-    server = Server(here)
+def started(
+    upstream: Any,
+    make: type[Proxy] = Proxy,
+    understand: Understand = understood,
+    tls: ssl.SSLContext | None = None,
+) -> Iterator[Any]:
+    """A proxy before a cloud while it is needed."""
+    server = Server(upstream, make, understand, tls)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
-        with entered(server.proxy.here):
-            yield server.proxy
+        yield server.proxy
     finally:
         server.end()
         thread.join()
@@ -181,5 +199,5 @@ def before(here: Aws) -> Iterator[Proxy]:
 @pytest.fixture
 def proxy(aws: Aws) -> Iterator[Proxy]:
     """What stands between the product and this test's AWS."""
-    with before(aws) as here:
-        yield here
+    with started(aws) as proxy, entered(proxy.here):
+        yield proxy

@@ -32,7 +32,7 @@ class Denied:
 
     def __call__(self, call: Call, forward: Forward) -> Answer | None:
         refused = [need for need in call.needs if self._covers(need)]
-        if refused and call.action == "DeleteObjects":
+        if refused and call.action == "DeleteObjects" and call.service == "s3":
             return self._some(call, refused, forward)
         if refused:
             return answers.denied(call, refused[0], self.why)
@@ -79,6 +79,9 @@ class Refuses:
 
 
 def slow_down(call: Call, forward: Forward) -> Answer:
+    if call.service == "adls":
+        busy = refusal(call, 503, "ServerBusy", "The server is busy.")
+        return replace(busy, headers={**busy.headers, "Retry-After": "1"})
     if call.service == "s3":
         return refusal(call, 503, "SlowDown", "Please reduce your request rate.")
     name = "Throttling" if call.service == "sts" else "ThrottlingException"
@@ -86,13 +89,13 @@ def slow_down(call: Call, forward: Forward) -> Answer:
 
 
 def too_many(call: Call, forward: Forward) -> Answer:
-    if call.service != "s3":
+    if call.service not in ("s3", "adls"):
         return slow_down(call, forward)
     return refusal(call, 429, "TooManyRequests", "Please reduce your request rate.")
 
 
 def internal(call: Call, forward: Forward) -> Answer:
-    name = "InternalError" if call.service == "s3" else "InternalServiceException"
+    name = "InternalError" if call.service in ("s3", "adls") else "InternalServiceException"
     return refusal(call, 500, name, "We encountered an internal error. Please try again.")
 
 

@@ -6,12 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.aws.moto import Aws
+from eventlake.model.lake import LakeSettings
 from tests.aws.segments import ARROW
 
 Event = dict[str, Any]
@@ -45,7 +45,8 @@ def event(kind: str, number: int, received: str, name: str = "", **own: Any) -> 
 class SegmentSource:
     """One source of a lake that Segment filled."""
 
-    aws: Aws
+    aws: Any
+    default_data: ClassVar[str] = "segment-data/data"
     source_id: str = "9sd8fs7d"
     database: str = "ios_prod"
     data: str = "segment-data/data"
@@ -111,7 +112,7 @@ class SegmentSource:
             sink = io.BytesIO()
             rows = [self._row(one) for one in own]
             pq.write_table(pa.Table.from_pylist(rows, schema), sink, compression="snappy")
-            key = f"{self.location(event_type)}/{_folder(values)}/part-0.snappy.parquet"
+            key = f"{self.location(event_type)}/{folder_of(values)}/part-0.snappy.parquet"
             self._put(key, sink.getvalue())
         return partitions
 
@@ -145,7 +146,7 @@ class SegmentSource:
             DatabaseName=self.database, TableInput={**table, "StorageDescriptor": storage}
         )
         for values in partitions:
-            place = {**storage, "Location": f"{storage['Location']}{_folder(values)}"}
+            place = {**storage, "Location": f"{storage['Location']}{folder_of(values)}"}
             glue.create_partition(
                 DatabaseName=self.database,
                 TableName=name,
@@ -154,6 +155,11 @@ class SegmentSource:
 
     def _put(self, key: str, body: bytes) -> None:
         self.aws.client("s3").put_object(Bucket=self.aws.bucket, Key=key, Body=body)
+
+    @property
+    def settings(self) -> LakeSettings:
+        """The lake that has the source."""
+        return self.aws.settings()
 
     # What engines find
 
@@ -187,5 +193,5 @@ def _moment(found: Event) -> datetime:
     return datetime.fromisoformat(found["receivedAt"]).astimezone(UTC)
 
 
-def _folder(values: dict[str, str]) -> str:
+def folder_of(values: dict[str, str]) -> str:
     return "/".join(f"{column}={value}" for column, value in values.items())

@@ -84,8 +84,10 @@ def source(request: pytest.FixtureRequest, aws: Aws) -> SegmentSource:
     return make_source(aws, **request.param)
 
 
-def make_source(aws: Aws, **changes: Any) -> SegmentSource:
-    made = SegmentSource(aws, **changes)
+def make_source(
+    aws: Any, kind: type[SegmentSource] = SegmentSource, **changes: Any
+) -> SegmentSource:
+    made = kind(aws, **changes)
     made.archive(LANDED, "old")
     made.land(LANDED)
     return made
@@ -94,13 +96,13 @@ def make_source(aws: Aws, **changes: Any) -> SegmentSource:
 def adopted(source: SegmentSource, slug: str = SOURCE, **changes: Any) -> Any:
     given = {"source_id": source.source_id, **changes}
     leave_out = given.pop("leave_out", ())
-    return adopt(slug, lake=source.aws.settings(), changes=given, leave_out=leave_out)
+    return adopt(slug, lake=source.settings, changes=given, leave_out=leave_out)
 
 
 def sync_twice(source: SegmentSource, slug: str = SOURCE) -> None:
     for number, events in enumerate((FIRST, SECOND)):
         source.archive(events, f"new-{number}")
-        assert lakes.sync(source.aws.settings(), slug).status == "finished"
+        assert lakes.sync(source.settings, slug).status == "finished"
 
 
 def check_settings(source: SegmentSource, settings: SourceSettings) -> None:
@@ -109,7 +111,7 @@ def check_settings(source: SegmentSource, settings: SourceSettings) -> None:
     assert settings.columns.id_column == source.id_column
     assert settings.date_partition == source.date_partition
     assert settings.database == source.database
-    assert (settings.data_folder or "segment-data/data") == source.data
+    assert (settings.data_folder or source.default_data) == source.data
     assert settings.table_prefix == source.catalog_name("x").partition("x")[0].rstrip("_")
 
 
@@ -119,7 +121,7 @@ def check_rows(source: SegmentSource, slug: str = SOURCE) -> None:
     for one in ALL:
         name = source.catalog_name(source.event_type(one))
         wanted.setdefault(name, Counter())[one["messageId"]] += 1
-    lake = open_lake(source.aws.settings())
+    lake = open_lake(source.settings)
     for table, ids in wanted.items():
         assert source.ids(table) == ids
         rows = lake.query(f"select {source.id_column} as id from {source.database}.{table}")
@@ -138,7 +140,8 @@ def allowed_columns(source: SegmentSource) -> dict[str, set[str]]:
     return found
 
 
-def test_every_table_goes_on_and_none_is_new(source: SegmentSource) -> None:
+def check_adoption(source: SegmentSource) -> None:
+    """Adopt the source and sync twice: its tables go on, and none is new."""
     before = source.columns()
     found = adopted(source)
     assert {one.table for one in found.tables} == before.keys()
@@ -150,7 +153,11 @@ def test_every_table_goes_on_and_none_is_new(source: SegmentSource) -> None:
     check_rows(source)
     data = {key.rpartition("/segment_type=")[0] for key in source.object_keys() if "_type=" in key}
     assert data == {f"{source.data}/{source.source_id}"}
-    assert [(one.registered, one.problems) for one in repair(source.aws.settings())] == [((), ())]
+    assert [(one.registered, one.problems) for one in repair(source.settings)] == [((), ())]
+
+
+def test_every_table_goes_on_and_none_is_new(source: SegmentSource) -> None:
+    check_adoption(source)
 
 
 def test_a_new_event_type_is_named_and_placed_like_the_others(aws: Aws) -> None:

@@ -51,6 +51,19 @@ def test_a_window_and_then_everything(aws: Aws, tmp_path: Path) -> None:
     }
 
 
+def test_tables_move_to_the_folder_of_the_slug(aws: Aws, tmp_path: Path) -> None:
+    files = lakes.small_sample(tmp_path / "raw")
+    given = source_settings(source="shop", source_id="web", database="web")
+    lakes.load(files[:2], aws.settings(), settings=given)
+    before = read(aws)
+    run(aws, ReplayRequest("shop", all_time=True, changes={"partition_by_slug": "true"}))
+    assert read(aws) == before
+    locations = [one["StorageDescriptor"]["Location"] for one in Reader(aws).tables("web").values()]
+    assert {"/data/shop/segment_type=" in location for location in locations} == {True}
+    lakes.load(files, aws.settings(), settings=given)
+    assert lakes.read_contents(aws.settings()).problems == ()
+
+
 def _users(row: Any) -> list[str]:
     return [value for name, value in row[1:] if name == "user_id"]
 

@@ -89,6 +89,11 @@ class Azurite:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         log = self.folder / "log"
         with log.open("wb") as said:

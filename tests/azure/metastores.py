@@ -149,7 +149,7 @@ class Given:
 
 
 @contextmanager
-def started_mariadb() -> Iterator[MariaDb]:
+def started_mariadb(*options: str) -> Iterator[MariaDb]:
     if not (shutil.which("mariadbd") and shutil.which("mariadb-install-db")):
         without("MariaDB", "install mariadb-server-core and mariadb-client-core")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as new:
@@ -160,7 +160,7 @@ def started_mariadb() -> Iterator[MariaDb]:
         small = ("--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0")
         off = ("--skip-log-bin", "--performance-schema=OFF")
         place = (f"--socket={folder}/sock", f"--port={port}", "--bind-address=127.0.0.1")
-        with running(["mariadbd", *common, *place, *small, *off], folder / "log"):
+        with running(["mariadbd", *common, *place, *small, *off, *options], folder / "log"):
             server = MariaDb(folder, port)
             wait_until_answers((folder / "sock").stat, folder / "log")
             server.run(f"create user {USER}@'127.0.0.1' identified by '{PASSWORD}'")

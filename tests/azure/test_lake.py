@@ -11,15 +11,19 @@ from eventlake.catalogs.hive import HiveCatalog
 from eventlake.lakes import open_parts
 from eventlake.lakes.azure_settings import AzureSettings
 from eventlake.model import report
+from eventlake.services.adopt import adopt
 from eventlake.services.check import check
 from eventlake.services.drop import drop
 from eventlake.services.read import open_lake
 from eventlake.services.replay import ReplayRequest, replay
 from tests import processes
+from tests.aws.moto import free_port
+from tests.aws.sources import event
 from tests.azure.azurite import ACCOUNT, KEY, Azure
 from tests.azure.engine import read_tables, rows_of
 from tests.azure.metastores import PASSWORD, USER, MariaDb, Metastore
 from tests.azure.refusing import Refusing
+from tests.azure.sources import AzureSource, Place
 from tests.lakes import InlineRunner, load, small_sample, sync
 
 PREFIXES = {"segment-logs", "segment-stage", "segment-data", "staging"}
@@ -108,6 +112,28 @@ def test_a_check_passes(lake: AzureSettings) -> None:
     assert {"write staging", "publish", "create a table", "add a partition"} <= set(found)
 
 
+@pytest.mark.parametrize(
+    ("password", "name", "message"),
+    [
+        ("", "", "cannot connect to the Hive metastore thrift://127.0.0.1:"),
+        ("wrong", "hms", "does not accept metastore_user 'hive' with this password"),
+        (PASSWORD, "hms_nowhere", "the server has no such database: create it"),
+    ],
+    ids=["a server that is down", "a wrong password", "no database"],
+)
+def test_a_check_says_what_is_wrong_with_a_metastore(
+    azure: Azure, mariadb: MariaDb, password: str, name: str, message: str
+) -> None:
+    url = mariadb.url(name) if name else f"thrift://127.0.0.1:{free_port()}"
+    lake = azure.settings(metastore_url=url, metastore_user=USER)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("METASTORE_PASSWORD", password)
+        failed = {one.name: one.detail for one in check(lake) if not one.ok}
+    assert failed.keys() == {"create a table"}
+    assert message in failed["create a table"]
+    assert password not in failed["create a table"] or not password
+
+
 def test_a_check_names_the_role_assignment(
     refusing: Refusing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +148,7 @@ def test_a_check_names_the_role_assignment(
 
 
 def test_a_schema_says_since_when_a_column_is_there(azure: Azure, tmp_path: Path) -> None:
-    def event(number: int, **properties: Any) -> str:
+    def order(number: int, **properties: Any) -> str:
         at = f"2026-11-01T07:00:0{number}Z"
         own = {"messageId": f"m{number}", "receivedAt": at, "properties": properties}
         return json.dumps({"type": "track", "event": "Order", "userId": "u", **own})
@@ -130,7 +156,7 @@ def test_a_schema_says_since_when_a_column_is_there(azure: Azure, tmp_path: Path
     runs = []
     for number, properties in enumerate(({"total": 1}, {"total": 2}, {"coupon": "x"})):
         file = tmp_path / f"{number}.json"
-        file.write_text(event(number, **properties))
+        file.write_text(order(number, **properties))
         runs.append(load([file], azure.settings()).run_id)
     since = {one["name"]: one["since"] for one in schema(azure, "order")["columns"]}
     assert (since["total"], since["coupon"]) == (runs[0], runs[2])
@@ -152,11 +178,23 @@ def test_another_spark_reads_every_table(
     assert "web.page" in tables
     assert f"{report.DATABASE}.{report.TABLE}" in tables
     (address,) = parts.catalog.calls.find_addresses()
+    if way == "server":
+        tables.append(adopt_table_of_spark(azure, Metastore(address)))
     found = read_tables(azure, Metastore(address), tables)
     for name in tables:
         own = rows_of(open_lake(lake).query(f"select * from {name}").to_pylist())
         assert own
         assert found[name] == own
+
+
+def adopt_table_of_spark(azure: Azure, metastore: Metastore) -> str:
+    """Adopt a table that Spark has created, add a column, and return the table's name."""
+    source = AzureSource(Place(azure, metastore), by_spark=True)
+    source.land([event("identify", 1, "2026-11-10T07:00:00Z", age=1)])
+    adopt("ios-prod", lake=source.settings, changes={"source_id": source.source_id})
+    source.archive([event("identify", 2, "2026-11-10T07:00:00Z", age=2, city="x")], "new")
+    assert sync(source.settings, "ios-prod").counts.landed == 1
+    return f"{source.database}.identify"
 
 
 @pytest.mark.spark

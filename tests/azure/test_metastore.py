@@ -33,7 +33,15 @@ from eventlake.model.types import Type
 from eventlake.ports import NoProgress
 from tests.aws.moto import free_port
 from tests.azure.azurite import Azure
-from tests.azure.metastores import PASSWORD, USER, Given, MariaDb, Metastore, java_path
+from tests.azure.metastores import (
+    PASSWORD,
+    USER,
+    Given,
+    MariaDb,
+    Metastore,
+    java_path,
+    started_mariadb,
+)
 from tests.catalogs import register
 from tests.lakes import load, small_sample, sync
 
@@ -234,6 +242,13 @@ def test_a_database_of_something_else(mariadb: MariaDb) -> None:
     assert "is not that of a Hive metastore" in str(refused(start(mariadb.database(name))))
 
 
+def test_a_server_that_stores_names_in_lower_case() -> None:
+    with started_mariadb("--lower-case-table-names=1") as server:
+        problem = refused(start(server.database(server.make_database())))
+    assert isinstance(problem, InvalidSettings)
+    assert "has lower_case_table_names = 1, with which Hive does not find" in str(problem)
+
+
 def test_a_schema_that_is_too_old(mariadb: MariaDb) -> None:
     name = mariadb.make_database()
     (archive,) = find_files("", [HIVE], java_path())
@@ -273,9 +288,19 @@ def test_a_folder_without_the_files(mariadb: MariaDb, tmp_path: Path) -> None:
 def server(private: PrivateMetastore) -> psutil.Process:
     """The JVM of the private metastore."""
     ((_, port),) = private.addresses()
-    jvms = [one for one in psutil.Process().children() if "java" in one.name()]
-    listening = [one for one in jvms for c in one.net_connections() if c.laddr.port == port]
-    return listening[0]
+    (jvm,) = [one for one in psutil.Process().children() if port in java_ports(one)]
+    return jvm
+
+
+def java_ports(process: psutil.Process) -> set[int]:
+    """The ports on which a JVM listens; JVMs of earlier tests may end meanwhile."""
+    try:
+        if "java" not in process.name():
+            return set()
+        connections = process.net_connections()
+    except psutil.NoSuchProcess:
+        return set()
+    return {c.laddr.port for c in connections if c.status == psutil.CONN_LISTEN}
 
 
 def test_the_private_server_shows_no_password_and_listens_on_loopback(
@@ -305,12 +330,19 @@ def test_the_private_server_ends_with_its_process(mariadb: MariaDb) -> None:
     ) as process:
         assert process.stdout is not None
         assert b"default" in process.stdout.readline()
-        (jvm,) = [one for one in psutil.Process(process.pid).children() if "java" in one.name()]
+        (jvm,) = [one for one in psutil.Process(process.pid).children() if java_ports(one)]
         process.kill()
     until = time.monotonic() + 30
-    while jvm.is_running() and jvm.status() != psutil.STATUS_ZOMBIE:
+    while not has_ended(jvm):
         assert time.monotonic() < until
         time.sleep(0.1)
+
+
+def has_ended(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
 
 
 def test_a_password_is_refused_in_settings(azure: Azure) -> None:

@@ -67,12 +67,12 @@ def database(url: str, clock: SimulatedClock) -> Iterator[Database]:
     """A database with all tables, whose own time is that of `clock`."""
     database = open_database(url, lambda _: clock.now())
     if database.engine.dialect.name == "sqlite":
-        sa.event.listen(database.engine, "connect", _without_fsync)
+        sa.event.listen(database.engine, "connect", without_fsync)
     yield database
     database.close()
 
 
-def _without_fsync(connection: Any, _: Any) -> None:
+def without_fsync(connection: Any, _: Any) -> None:
     """As the PostgreSQL of tests: no test cuts the power."""
     connection.execute("PRAGMA synchronous=OFF")
 

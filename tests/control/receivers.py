@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email import message_from_bytes
-from email.message import Message
+from email.message import EmailMessage
+from email.policy import default
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -20,7 +21,7 @@ HOST = "127.0.0.1"
 class MailServer:
     """Mails that arrived, and how the server answers."""
 
-    mails: list[Message] = field(default_factory=list)
+    mails: list[EmailMessage] = field(default_factory=list)
     recipients: list[list[str]] = field(default_factory=list)
     logins: list[tuple[str, str]] = field(default_factory=list)
     was_secure: list[bool] = field(default_factory=list)
@@ -31,7 +32,7 @@ class MailServer:
     async def handle_DATA(self, _: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
         if self.answer.startswith("250"):
             assert isinstance(envelope.content, bytes)
-            self.mails.append(message_from_bytes(envelope.content))
+            self.mails.append(message_from_bytes(envelope.content, policy=default))
             self.recipients.append(envelope.rcpt_tos)
             self.was_secure.append(session.ssl is not None)
             self.arrived.set()
@@ -41,7 +42,8 @@ class MailServer:
         data = given[-1]
         assert isinstance(data, LoginPassword)
         self.logins.append((data.login.decode(), data.password.decode()))
-        return AuthResult(success=data.password == b"planted-smtp-password")
+        is_right = data.password == b"planted-smtp-password"
+        return AuthResult(success=is_right, handled=is_right)
 
 
 class _Controller(Controller):
@@ -54,16 +56,17 @@ class _Controller(Controller):
 
 @contextmanager
 def mail_server(
-    tls: ssl.SSLContext | None = None, *, with_login: bool = False
+    tls: ssl.SSLContext | None = None, *, with_login: bool = False, implicit: bool = False
 ) -> Iterator[MailServer]:
-    """A server on a free port; with a certificate, it wants STARTTLS, and a login if asked."""
+    """A server on a free port; with a certificate it wants STARTTLS, or TLS from the beginning."""
     server = MailServer()
     options: dict[str, Any] = {}
-    if tls:
+    if implicit:
+        options |= {"ssl_context": tls}
+    elif tls:
         options |= {"tls_context": tls, "require_starttls": True}
     if with_login:
         options |= {"authenticator": server.authenticate, "auth_required": True}
-        options |= {"auth_require_tls": tls is not None}
     controller = _Controller(server, hostname=HOST, port=0, **options)
     controller.start()
     server.port = controller.port
@@ -124,7 +127,11 @@ def hook_server() -> Iterator[HookServer]:
         def log_message(self, *_: Any) -> None:
             return
 
-    server = ThreadingHTTPServer((HOST, 0), Handler)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *_: Any) -> None:
+            return  # the client has gone
+
+    server = Server((HOST, 0), Handler)
     server.daemon_threads = True
     hooks.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))

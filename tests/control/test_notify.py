@@ -136,7 +136,7 @@ def test_a_failure_arrives_as_mail_with_cause_and_fix(office: Office, mail: Mail
     [got] = mail.mails
     assert mail.recipients == [["ops@example.com", "dev@example.com"]]
     assert got["Subject"] == "[EventLake] web: sync failed"
-    text = got.get_payload()
+    text = got.get_content()
     assert "Source:     web" in text
     assert f"Error:      {DENIED}" in text
     assert "Cause:      no s3:PutObject on the bucket" in text
@@ -160,8 +160,8 @@ def test_failures_1_5_20_then_daily_and_recovery_are_sent(office: Office, mail: 
     office.succeed()
     office.send()
     [got] = mail.mails
-    assert "web recovered after 32 failures, 2 d 17 h, 0 rows caught up." in got.get_payload()
-    assert "Error" not in got.get_payload()
+    assert "web recovered after 32 failures, 2 d 17 h, 0 rows caught up." in got.get_content()
+    assert "Error" not in got.get_content()
 
 
 def test_slack_gets_the_text_escaped(office: Office, hooks: HookServer) -> None:
@@ -371,7 +371,7 @@ def test_a_test_says_what_the_receiver_answered(office: Office, mail: MailServer
     office.add("email", to=["ops@example.com"], host="127.0.0.1", port=mail.port)
     one = send_test(office.outbox, "email", "user:ada")
     assert (one.state, one.answer, one.notice.event) == ("delivered", "250 OK, kept", "test")
-    assert "test of the channel email, sent by user:ada" in mail.mails[0].get_payload()
+    assert "test of the channel email, sent by user:ada" in mail.mails[0].get_content()
     mail.answer = "554 mailbox full"
     one = send_test(office.outbox, "email", "user:ada")
     assert (one.state, one.answer) == ("pending", "127.0.0.1 answered 554 mailbox full")

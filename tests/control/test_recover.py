@@ -17,6 +17,7 @@ from eventlake.control.connections import connect, get_connection
 from eventlake.control.database import Database
 from eventlake.control.endings import end_runs
 from eventlake.control.lakes import add_lake
+from eventlake.control.monitor_tables import freshness, run_days
 from eventlake.control.queue import start_next
 from eventlake.control.recover import Target, recover_workspace
 from eventlake.control.results import read_outcome
@@ -65,13 +66,16 @@ class Site:
             "tables": sa.select(tables.run_tables, tables.runs.c.lake_run).join(tables.runs),
             "daily": sa.select(tables.daily),
             "schema": sa.select(tables.schema_log.c["table", "column", "change", "type"]),
+            "newest": sa.select(freshness.c["source_id", "table", "newest"]),
+            "days": sa.select(run_days.c["source_id", "kind", "state", "runs"]),
         }
         with self.database.read() as session:
             found = {name: session.execute(query).all() for name, query in queries.items()}
         rows = {name: [row._asdict() for row in found[name]] for name in found}
         for row in rows["tables"]:
             del row["run_id"]
-        ordered = {name: sorted(map(str, rows[name])) for name in ("tables", "daily", "schema")}
+        sums = ("tables", "daily", "schema", "newest", "days")
+        ordered = {name: sorted(map(str, rows[name])) for name in sums}
         return {"runs": rows["runs"], **ordered}
 
     def forget(self) -> None:
@@ -123,6 +127,8 @@ def test_the_history_is_that_of_the_lost_database(site: Site, tmp_path: Path) ->
     assert [run["state"] for run in before["runs"]] == ["finished", "failed", "finished"]
     assert before["daily"]
     assert before["schema"]
+    assert len(before["newest"]) > 1
+    assert "None" not in str(before["newest"])
     with site.database.read() as session:
         workspace = get_workspace(session).id
         connection = get_connection(session, "web")

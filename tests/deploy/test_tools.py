@@ -91,19 +91,25 @@ ACCEPTED: list[dict[str, Any]] = [
 Terraform = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture
-def terraform(tmp_path: Path) -> Terraform:
-    """Runs Terraform on what of the module needs no provider, which cannot be had everywhere."""
+def evaluator(
+    module: Path, folder: Path, required: dict[str, Any], made: dict[str, Any]
+) -> Terraform:
+    """Runs Terraform on what of a module needs no provider, which cannot be had everywhere."""
     for name in ("variables.tf", "settings.tf"):
-        shutil.copy(MODULE / name, tmp_path)
-    (tmp_path / "made.tf.json").write_text(json.dumps({"locals": {"settings": MADE}}))
+        shutil.copy(module / name, folder)
+    (folder / "made.tf.json").write_text(json.dumps({"locals": {"settings": made}}))
 
     def run(*arguments: str, **given: Any) -> subprocess.CompletedProcess[str]:
-        (tmp_path / "given.auto.tfvars.json").write_text(json.dumps({**GIVEN, **given}))
-        return started([TERRAFORM, *arguments], tmp_path)
+        (folder / "given.auto.tfvars.json").write_text(json.dumps({**required, **given}))
+        return started([TERRAFORM, *arguments], folder)
 
     assert run("init", "-input=false").returncode == 0
     return run
+
+
+@pytest.fixture
+def terraform(tmp_path: Path) -> Terraform:
+    return evaluator(MODULE, tmp_path, GIVEN, MADE)
 
 
 def started(command: list[str], folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
@@ -121,14 +127,18 @@ def started(command: list[str], folder: Path, **more: str) -> subprocess.Complet
 
 
 @needs_terraform
-def test_the_module_is_formatted() -> None:
-    done = started([TERRAFORM, "fmt", "-check", "-diff", "-recursive"], MODULE)
+def test_the_modules_are_formatted() -> None:
+    done = started([TERRAFORM, "fmt", "-check", "-diff", "-recursive"], MODULE.parent)
     assert done.returncode == 0, done.stdout
 
 
 @needs_terraform
 def test_terraform_refuses_what_eventlake_would(terraform: Terraform) -> None:
-    for given in REFUSED:
+    check_refused(terraform, REFUSED)
+
+
+def check_refused(terraform: Terraform, cases: list[dict[str, Any]]) -> None:
+    for given in cases:
         done = terraform("plan", "-input=false", "-no-color", **given)
         assert done.returncode == 1, given
         # The setting that is named is one that was given.
@@ -154,6 +164,64 @@ def test_the_settings_are_a_file_that_eventlake_reads(
     written = tomllib.loads(terraform("output", "-raw", "settings").stdout)
     assert written == {name: value for name, value in made.items() if value is not None}
     assert lake_settings(written).model_dump(include=set(written)) == written
+
+
+# Azure
+
+AZURE = {"storage_account": "examplelake", "resource_group": "lake", "location": "westeurope"}
+AZURE_MADE = {
+    "storage_account": "examplelake",
+    "storage_container": "lake",
+    "tenant_id": "10000000-1111-2222-3333-444444444444",
+    "client_id": "20000000-1111-2222-3333-444444444444",
+    "metastore_url": "jdbc:mysql://lake.mysql.database.azure.com:3306/hive",
+    "metastore_user": "eventlake",
+}
+AZURE_REFUSED: list[dict[str, Any]] = [
+    {"storage_account": "Example"},
+    {"storage_container": "a--b"},
+    {"location": "West Europe"},
+    {"name": "2"},
+    {"replication": "none"},
+    {"deleted_days": 0},
+    {"allowed_ips": ["0.0.0.0/0"]},
+    {"allowed_subnets": ["default"]},
+    {"create_service_principal": False},
+    {"principal_id": "me", "create_service_principal": False},
+    {"secret_days": 1},
+]
+
+
+@needs_terraform
+def test_the_azure_module_refuses_and_accepts_what_eventlake_does(tmp_path: Path) -> None:
+    terraform = evaluator(MODULE.parent / "azure", tmp_path, AZURE, AZURE_MADE)
+    check_refused(terraform, AZURE_REFUSED)
+    given = {"principal_id": AZURE_MADE["client_id"], "create_service_principal": False}
+    done = terraform("plan", "-input=false", "-no-color", **given, allowed_ips=["203.0.113.1"])
+    assert done.returncode == 0, done.stderr
+
+
+@needs_terraform
+@pytest.mark.parametrize("without", [(), ("client_id",), ("metastore_url", "metastore_user")])
+def test_the_azure_settings_are_a_file_that_eventlake_reads(
+    without: tuple[str, ...], tmp_path: Path
+) -> None:
+    made = {name: None if name in without else value for name, value in AZURE_MADE.items()}
+    terraform = evaluator(MODULE.parent / "azure", tmp_path, AZURE, made)
+    done = terraform("apply", "-auto-approve", "-input=false")
+    assert done.returncode == 0, done.stderr
+    written = tomllib.loads(terraform("output", "-raw", "settings").stdout)
+    assert written == {name: value for name, value in made.items() if value is not None}
+    assert lake_settings(written).model_dump(include=set(written)) == written
+    conf = terraform("output", "-raw", "databricks_spark_conf").stdout.splitlines()
+    assert any("javax.jdo.option.ConnectionURL jdbc:mysql://" in line for line in conf) == (
+        "metastore_url" not in without
+    )
+    assert any(".dfs.core.windows.net 20000000-" in line for line in conf) == (
+        "client_id" not in without
+    )
+    secrets = [line for line in conf if "assword" in line or "secret" in line]
+    assert all("{{secrets/eventlake/eventlake-" in line for line in secrets)
 
 
 @pytest.fixture(scope="module")
@@ -198,13 +266,16 @@ def scan(checkov: Path, folder: Path) -> dict[str, Any]:
     return found
 
 
-def test_checkov_finds_nothing(checkov: Path) -> None:
-    found = scan(checkov, MODULE)
+@pytest.mark.parametrize(
+    ("module", "resource"), [("aws", "aws_emr_cluster"), ("azure", "azurerm_key_vault")]
+)
+def test_checkov_finds_nothing(checkov: Path, module: str, resource: str) -> None:
+    found = scan(checkov, MODULE.parent / module)
     assert not found["parsing_errors"]
     assert [(one["check_id"], one["resource"]) for one in found["failed_checks"]] == []
     # With the example all is switched on, so that clusters are looked at as well.
     seen = {one["resource"] for one in found["passed_checks"]}
-    assert any("aws_emr_cluster" in one for one in seen)
+    assert any(resource in one for one in seen)
     assert all(one["check_result"]["suppress_comment"] for one in found["skipped_checks"])
 
 

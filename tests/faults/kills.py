@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -69,12 +69,13 @@ class World:
         lakes.assert_same(lakes.assert_complete(lake), wanted)
 
 
-def make_world(root: Path, **sample: Any) -> World:
+def make_world(root: Path, place: Callable[[Path], Place] = Path, **sample: Any) -> World:
     files = lakes.small_sample(root / "raw", **sample)
-    lakes.load(files, root / "once")
-    lakes.load(files[:2], root / "twice")
-    lakes.load(files, root / "twice")
-    return World(files, lakes.assert_complete(root / "once"), lakes.assert_complete(root / "twice"))
+    once, twice = place(root / "once"), place(root / "twice")
+    lakes.load(files, once)
+    lakes.load(files[:2], twice)
+    lakes.load(files, twice)
+    return World(files, lakes.assert_complete(once), lakes.assert_complete(twice))
 
 
 def ends_of_stages(steps: list[tuple[str, int]]) -> Iterator[tuple[int, tuple[str, int]]]:

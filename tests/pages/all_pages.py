@@ -37,6 +37,7 @@ PAGES = {
     "lake-new-aws": "/lakes/new?kind=aws",
     "people": "/admin",
     "tokens": "/admin/tokens",
+    "notices": "/admin/notices",
     "audit": "/admin/audit",
     "audit-empty": "/admin/audit?of=nothing",
     "server": "/admin/server",

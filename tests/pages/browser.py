@@ -23,7 +23,7 @@ FLAGS = (
 )
 WIDE, NARROW = 1400, 390
 ZONE = "Europe/Berlin"
-PATIENCE = 60_000
+PATIENCE = 120_000
 """Milliseconds to wait for something that comes."""
 COOKIE = "eventlake"
 _axe = Axe()

@@ -5,10 +5,10 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from eventlake.control.roles import Role
-from tests.pages.browser import NARROW, Visit, running_browser, visiting
+from tests.pages.browser import NARROW, PATIENCE, Visit, running_browser, visiting
 from tests.pages.site import Site, add_history, make_workspace, serving
 
 Visitor = Callable[..., Visit]
@@ -16,6 +16,7 @@ Visitor = Callable[..., Visit]
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=PATIENCE)
     with running_browser() as browser:
         yield browser
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 
 from cryptography.fernet import Fernet
 
-from eventlake.control.connections import connect
+from eventlake.control.connections import connect, get_connection
 from eventlake.control.database import Database, migrate, open_database
 from eventlake.control.endings import end_runs
 from eventlake.control.lakes import add_lake
@@ -73,7 +74,9 @@ class Site:
         folder.mkdir(parents=True, exist_ok=True)
         number = len(list(folder.iterdir()))
         (folder / f"{number}.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
-        result = sync(self.folder / "lake", source_id)
+        with self.database.read() as session:
+            settings = get_connection(session, source).resolved
+        result = sync(self.folder / "lake", source, changes=settings.model_dump())
         lake = open_parts(self.folder / "lake")
         report = read_reports(lake.store, lake.layout, source_id)
         return read_outcome([line for line in report if line["run_id"] == result.run_id])
@@ -170,8 +173,6 @@ def serving(site: Site, *options: str) -> Iterator[Site]:
 @contextmanager
 def running_server(folder: Path, *options: str) -> Iterator[str]:
     """Run `eventlake up` in a folder; its URL."""
-    import os
-
     command = [sys.executable, "-m", "eventlake.cli.main", "up", "--port", "0", *options]
     with subprocess.Popen(
         command,

@@ -272,6 +272,25 @@ def test_what_cannot_be_published_is_left_to_the_next_run(tmp_path: Path) -> Non
 # Beside other runs
 
 
+def test_ctrl_c_leaves_the_lake_as_it_was(tmp_path: Path) -> None:
+    lake = fill(tmp_path)
+    before, files = lakes.assert_complete(lake), data_files(lake)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    for stage in ("plan", "compact", "commit"):
+        with pytest.raises(KeyboardInterrupt):
+            run(lake, progress=AtStage(stage, interrupt))
+        lakes.assert_same(lakes.read_contents(lake), before, UNCHANGED)
+        assert (data_files(lake), lakes.strays(lake)) == (files, [])
+    with pytest.raises(KeyboardInterrupt):  # after the commit: the next run finishes it
+        run(lake, progress=AtStage("publish", interrupt))
+    assert run(lake).status == "nothing"
+    lakes.assert_same(lakes.assert_complete(lake), before, UNCHANGED)
+    assert {len(of) for of in data_files(lake).values()} == {1}
+
+
 def test_a_load_beside_a_compaction(tmp_path: Path) -> None:
     """At every step of it: no one waits, no one fails, and new columns stay."""
     lake = tmp_path / "lake"

@@ -8,23 +8,33 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
 from tests import lakes
-from tests.lakes import InlineRunner
+from tests.lakes import AtStage, InlineRunner
+from tests.stores import WatchedDisk
 from tests.users import open_folder, unprivileged
 
 from eventlake.cli.main import main
 from eventlake.errors import Conflict, InvalidSettings
+from eventlake.kernels.erase import ErasedIds
+from eventlake.kernels.user_hashes import hash_ids
 from eventlake.model.commit import Commit, Counts, DataFile, TableCommit
 from eventlake.model.naming import Call, Naming
 from eventlake.model.schema import new_table
 from eventlake.model.settings import source_settings
+from eventlake.ports import NoProgress
+from eventlake.services.compact import compact
+from eventlake.services.erase import erase_source
 from eventlake.services.forget import forget, plan_forget
+from eventlake.services.redrive import RedriveRequest, redrive
 from eventlake.services.replay import ReplayRequest, replay
-from eventlake.services.suppress import list_suppressed_users
+from eventlake.services.suppress import list_suppressed_users, suppress_users
 from eventlake.services.user_files import index_compacted
+from eventlake.stores import Disk
+from eventlake.suppression import read_suppression_list
 
 USER, EMAIL = "user_123", "ada@example.com"
 BROWSER, PHONE, OLD = "anon-browser", "anon-phone", "old_123"
@@ -231,6 +241,25 @@ def test_a_dry_run_writes_nothing(world: Path) -> None:
     assert (plan.ids, set(plan.files)) == (result.ids, set(result.files))
 
 
+def test_ctrl_c_is_finished_by_the_next_command(world: Path) -> None:
+    """Until the commit nothing is changed; the user is on the list, and so the rest can follow."""
+    lake = world / "lake"
+    before = lakes.read_contents(lake)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    for stage in ("erase", "commit"):
+        with pytest.raises(KeyboardInterrupt):
+            forget(USER, lake=lake, progress=AtStage(stage, interrupt))
+        lakes.assert_same(lakes.read_contents(lake), before, (*CONTENT, "problems", "strays"))
+        assert len(read_suppression_list(Disk(str(lake))).requests) == 1
+    assert lakes.sync(lake).status == "finished"
+    assert search(world, (USER, EMAIL)) == []
+    assert lakes.read_contents(lake).problems == ()
+    assert read_suppression_list(Disk(str(lake))).requests == ()
+
+
 def test_damage_after_a_forget_is_found(world: Path) -> None:
     lake = world / "lake"
     forget(USER, lake=lake)
@@ -270,6 +299,56 @@ def test_a_load_that_began_before_lands_nothing_of_the_user(world: Path) -> None
         lakes.load([late], lake, Forgets())
     assert lakes.load([late], lake).counts.landed == 1
     assert (search(lake, (USER, EMAIL)), lakes.read_contents(lake).problems) == ([], ())
+
+
+def test_a_load_that_has_read_events_conflicts_with_a_forget_that_finds_none(
+    tmp_path: Path,
+) -> None:
+    lake, late = tmp_path / "lake", write(tmp_path / "late.gz", of_user(0) + others(50))
+    lakes.load([write(tmp_path / "a.gz", others(100))], lake)
+    results = []
+
+    class Forgets:
+        def step(self, stage: str, done: int, total: int, rows: int) -> None:
+            if stage == "commit" and not results:
+                results.append(forget(USER, lake=lake))
+
+    with pytest.raises(Conflict, match="lands events of a user that is forgotten"):
+        lakes.load([late], lake, Forgets())
+    assert (results[0].status, results[0].receipts) == ("nothing", ())
+    assert search(lake, (USER, EMAIL)) == []
+    lakes.load([late], lake)
+    assert lakes.assert_complete(lake).problems == ()
+
+
+def test_of_two_forgets_the_second_searches_what_the_first_has_rewritten(world: Path) -> None:
+    """The raw logs of the second have other names when it reads them."""
+    lake, done = world / "lake", []
+
+    def forget_other(operation: str, path: str) -> None:
+        if operation == "open" and not done:
+            done.append(path)
+            assert forget(USER, lake=lake, also_anonymous=True).status == "finished"
+
+    # Without a request, which the other forget would finish: both are in one process.
+    ids = ErasedIds(frozenset({"other_3"}), hash_ids(pa.array(["other_3"])))
+    watched = WatchedDisk(str(lake), forget_other).lake()
+    assert erase_source(watched, "web", ids, (), NoProgress()).files
+    assert done
+    assert search(world, (USER, EMAIL, "other_3")) == []
+    assert lakes.read_contents(lake).problems == ()
+
+
+def test_the_stage_of_a_first_load_that_died(tmp_path: Path) -> None:
+    """The source has no ledger yet, and so no commit can abandon the run."""
+    lake, stage = tmp_path / "lake", tmp_path / "lake/segment-stage/1700000000000000000"
+    write(stage / "read" / "left", of_user(0))
+    lease = {"folder": "web", "host": "another", "pid": 1}
+    (stage / "lease.json").write_text(json.dumps(lease))
+    assert forget(USER, lake=lake).remaining == ("segment-stage/1700000000000000000",)
+    (stage / "lease.json").write_text(json.dumps(lease | {"pid": 0}))
+    assert forget(USER, lake=lake).status == "nothing"
+    assert search(lake, (USER, EMAIL)) == []
 
 
 def test_a_load_that_commits_meanwhile_is_searched_again(world: Path) -> None:
@@ -443,6 +522,42 @@ def test_numbers_as_ids(tmp_path: Path) -> None:
     lakes.load([log], tmp_path / "lake")
     result = forget("5", lake=tmp_path / "lake")
     assert [(one.kind, one.removed) for one in result.files] == [("table", 1), ("raw log", 1)]
+
+
+ODD_IDS = ["usér 😀", 'quo"te\\', "tab\tand\nline", "x" * 300, "-0.50", "' or 1=1", "{}", "null"]
+
+
+@pytest.mark.parametrize("user", ODD_IDS)
+def test_nothing_remains_whatever_was_done_before(user: str, tmp_path: Path) -> None:
+    """Not of ids that are odd, and not after everything that writes the events again."""
+    lake, raw = tmp_path / "lake", tmp_path / "raw"
+    near = [f"{user}1", user[:-1] or "-", user.upper() + "!", f" {user}"]
+    for number in range(3):
+        mine = [
+            event(number * 100, type="identify", userId=user, traits={"email": EMAIL}),
+            event(number * 100 + 1, userId=user, context={"traits": {"email": EMAIL}}),
+            event(number * 100 + 2, userId=user, receivedAt="", properties={"email": EMAIL}),
+            event(number * 100 + 3, userId=user, type="call", email=EMAIL),
+        ]
+        theirs = [event(number * 100 + 10 + n, userId=one) for n, one in enumerate(near)]
+        text = json.dumps(event(0, userId=user, email=EMAIL)).encode()
+        write(raw / f"{number}.zst", mine + theirs, text[:-1] + b"\n" + text[:-40])
+        lakes.load([raw], lake)
+    for result in compact(lake=lake, where=InlineRunner(), older_than="0s"):
+        assert result.status == "finished"
+    request = RedriveRequest("web", ["no_received_at"], fields=["receivedAt=2026-11-01T09:00:00Z"])
+    assert redrive(request, lake=lake, where=InlineRunner()).status == "finished"
+    everything = ReplayRequest("web", all_time=True, changes={"naming": "native"})
+    assert replay(everything, lake=lake, where=InlineRunner()).status == "finished"
+    suppress_users([user], lake=lake)
+    assert len(search(tmp_path, (EMAIL,))) > 6
+    assert forget(user, lake=lake).status == "finished"
+    assert search(tmp_path, (EMAIL,)) == []
+    assert search(tmp_path, (f'"userId": {json.dumps(user)}', f"'{user}'")) == []
+    after = lakes.read_contents(lake)
+    assert sum(rows.total() for rows in after.tables.values()) == 3 * len(near)
+    assert after.problems == ()
+    assert forget(user, lake=lake).status == "nothing"
 
 
 # The command

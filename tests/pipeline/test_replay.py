@@ -103,14 +103,34 @@ def test_all_is_built_again_with_settings_that_are_fixed(tmp_path: Path) -> None
         {"date_partition": "day"},
         {"naming": "native"},
         {"date_partition": "year/month/day/hour", "naming": "warehouse"},
+        {"data_folder": "mine/data"},
     ):
         run(lake, changes=changes, infer=True)
         settings = source_settings(**lakes.read_commits(lake)[-1]["settings"])
-        content = fresh(tmp_path / settings.naming, files, settings=settings)
+        content = fresh(tmp_path / "-".join(changes), files, settings=settings)
         # The quarantine has the lines in the order and the runs of the first loads.
         lakes.assert_same(lakes.assert_complete(lake), content, CONTENT)
     assert run(lake).counts.landed == content.rows
     assert lakes.load(files, lake, settings=settings).status == "nothing"
+
+
+def test_tables_move_to_the_folder_of_the_slug_and_back(tmp_path: Path) -> None:
+    """The ledger stays where it is, so that one commit moves everything."""
+    files, lake = lakes.small_sample(tmp_path / "raw"), tmp_path / "lake"
+    given = {"source": "shop", "source_id": "web", "database": "web"}
+    lakes.load(files[:2], lake, settings=source_settings(**given))
+    for by_slug, folder, other in (("true", "shop", "web"), ("false", "web", "shop")):
+        assert run(lake, changes={"partition_by_slug": by_slug}).status == "finished"
+        assert list((lake / "segment-data/data" / other).rglob("*.parquet")) == []
+        assert list((lake / "segment-data/data" / folder).rglob("*.parquet")) != []
+        assert lakes.load(files[:2], lake, settings=source_settings(**given)).status == "nothing"
+        settings = source_settings(**given, partition_by_slug=by_slug).with_folder("web")
+        content = fresh(tmp_path / folder, files[:2], settings=settings)
+        lakes.assert_same(lakes.assert_complete(lake), content, CONTENT)
+        count = open_lake(lake).query("select count(*) n from web.page")["n"].to_pylist()
+        assert count == [content.tables["page"].total()]
+    assert lakes.load(files, lake, settings=source_settings(source="shop")).status == "finished"
+    lakes.assert_complete(lake)
 
 
 def test_fixed_settings_need_all_tables(tmp_path: Path) -> None:

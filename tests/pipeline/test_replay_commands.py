@@ -62,6 +62,7 @@ def test_replay(run: Command) -> None:
         (("--all", "--set", "naming"), "'naming': write name=value"),
         (("--all", "--set", "source=x"), "a replay cannot change which source it is"),
         (("--all", "--set", "colour=x"), "colour is not a setting"),
+        (("--all", "--set", "ledger_folder=x"), "ledger_folder is not a setting"),
         (("--all", "--set", "naming=x"), "naming is 'x'"),
         (("--all", "--set", "partition_by_slug=true", "--set", "x=y"), "x is not a setting"),
     ],
@@ -108,4 +109,6 @@ def test_retype(run: Command) -> None:
     assert run("retype", "web.page", "integrations_all=boolean", "--replay", "--json") == 0
     assert run.value["replaced_rows"] == run.value["counts"]["landed"]
     assert run("retype", "web.page", "integrations_all=float") == 2
+    assert run("retype", "web.page", "integrations_all=bigint", "integrations_all=string") == 2
+    assert "integrations_all is given twice: as bigint and as string" in run.err
     lakes.assert_complete(run.lake)

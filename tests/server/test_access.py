@@ -28,7 +28,11 @@ ADMIN_ROUTES = re.compile(
     r"|sources/{source}/freshness)$|\S+ /api/v1/(users|tokens|audit|suppressions|erasures)"
     r"|POST /api/v1/lakes/check$"
 )
-OPERATOR_ROUTES = re.compile(r"POST .*/(enable|disable|check|cancel|runs|test|redeliver)$")
+OPERATOR_ROUTES = re.compile(
+    r"POST .*/(enable|disable|check|cancel|runs|test|redeliver)$"
+    r"|POST .*/(retry|start|resume|redrive|replays|pins|query)$"
+    r"|GET /api/v1/quarantine$|\S+ /api/v1/queries"
+)
 
 
 @pytest.fixture

@@ -151,7 +151,7 @@ def test_people(run: Run) -> None:
         (("source", "add", "a b"), "slug"),
         (("lake", "add", "x", "--kind", "moon"), "choose one of"),
         (("lake", "add", "x", "--kind", "local", "--set", "path"), "NAME=VALUE"),
-        (("lake", "add", "x", "--kind", "local", "--set", "path=[1"), "not a list as JSON"),
+        (("lake", "add", "x", "--kind", "local", "--set", "path=[1"), "not valid JSON"),
         (("connect", "none", "none"), "no such source"),
         (("enable", "a/b?c"), "no such path"),
         (("schedule", "web", "--every", "soon"), "such as 15m"),
@@ -193,3 +193,42 @@ def test_changes_of_commands_are_in_the_audit_log(run: Run, web: Any, tmp_path: 
     actions = {entry["action"]: entry["actor"] for entry in entries}
     assert actions["source.add"].startswith(("cli:", "token:admin"))
     assert {"lake.add", "source.add", "connection.add"} <= actions.keys()
+
+
+def test_kinds_of_runs(run: Run, web: Any) -> None:
+    code, synced = run("sync", "web")
+    assert (code, synced["kind"], synced["state"]) == (0, "sync", "queued")
+    assert run("runs", "cancel", str(synced["id"]))[1]["state"] == "cancelled"
+    code, again = run("runs", "retry", str(synced["id"]))
+    assert (code, again["retry_of"]) == (0, synced["id"])
+    assert run("runs", "report", str(again["id"])) == (0, [])
+    retype = ("--kind", "retype", "--set", "table=hello", "--set", 'types={"n":"string"}')
+    code, planned = run("runs", "start", "web", *retype, "--dry-run")
+    assert (code, planned["dry_run"], planned["parameters"]["types"]) == (0, True, {"n": "string"})
+    assert run("runs", "start", "web", "--kind", "verify")[1]["kind"] == "verify"
+    assert run("runs", "start", "web", "--kind", "forget", as_json=False)[0] == 2
+    assert "give --source" in run("sync", as_json=False)[1]
+
+
+def test_replays(run: Run, web: Any) -> None:
+    window = ("--from", "2026-02-01", "--to", "2026-02-03", "--event", "Hello")
+    code, replay = run("replays", "add", "web", *window)
+    assert (code, replay["state"], replay["chunks"]) == (0, "running", 2)
+    number = str(replay["id"])
+    assert run("replays", "cancel", number)[1]["state"] == "cancelled"
+    assert run("replays", "resume", number)[1]["state"] == "running"
+    assert run("replays", "cancel", number)[0] == 0
+    planned = run("replays", "add", "web", "--all", "--dry-run")[1]
+    assert run("replays", "start", str(planned["id"]))[1]["state"] == "running"
+    assert "0 of 2" in run("replays", "list", as_json=False)[1]
+    assert "chunks: 2" in run("replays", "show", number, as_json=False)[1]
+
+
+def test_erasures(run: Run, web: Any, tmp_path: Path) -> None:
+    code, erasure = run("erasures", "add", "u1", "u2", "--also", "anonymous")
+    assert (code, erasure["state"], len(erasure["hashes"])) == (0, "running", 2)
+    number = str(erasure["id"])
+    assert run("erasures", "list")[1] == [run("erasures", "show", number)[1]]
+    assert run("erasures", "receipt", number, as_json=False)[0] == 0
+    assert run("erasures", "receipt", number, "--out", "receipt.json", as_json=False)[0] == 0
+    assert json.loads((tmp_path / "receipt.json").read_text())["receipts"] == []

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from eventlake.archive import LAKE, READ_BYTES, copy_inputs, find_inputs, local_path, open_input
-from eventlake.errors import InvalidSettings
+from eventlake.errors import Conflict, InvalidSettings
 from eventlake.model.commit import Input
 from eventlake.stores import Disk, Store
 
@@ -167,7 +167,7 @@ def test_a_log_in_pieces(tmp_path: Path) -> None:
 
 
 def test_a_log_that_has_gone(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSettings, match=r"x\.gz was deleted after the run was planned"):
+    with pytest.raises(Conflict, match=r"x\.gz was deleted after the run was planned"):
         list(open_input((tmp_path / "x.gz").as_uri()))
 
 

@@ -92,8 +92,10 @@ def test_the_output_is_a_lake_file_and_names_what_is_missing(
         "kind": "azure",
         "storage_account": "acmelake",
         "storage_container": "events",
+        "subscription_id": GUID,
         "tenant_id": GUID,
         "client_id": GUID,
+        "databricks_cluster_id": "0701-123456-abc",
     }
     file = tmp_path / "lake.toml"
     file.write_text(ran.out)
@@ -103,7 +105,6 @@ def test_the_output_is_a_lake_file_and_names_what_is_missing(
     assert ran.err.splitlines() == [
         "warning: the file does not have the source's slug: replace my-source",
         "warning: client_secret is a secret: put it into AZURE_CLIENT_SECRET",
-        "warning: not settings of EventLake: azureSubscriptionId, databricksClusterId",
     ]
 
 
@@ -115,7 +116,7 @@ def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     imported = json.loads(out)
     assert imported["source"] == {"source": "web", "partition_by_slug": False}
     assert imported["secrets"] == {"client_secret": "AZURE_CLIENT_SECRET"}
-    assert imported["unknown"] == ["azureSubscriptionId", "databricksClusterId"]
+    assert imported["lake"]["databricks_cluster_id"] == "0701-123456-abc"
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_a_container_with_segments_own_names() -> None:
         ("client_id", f"{GUID}0", "it should match"),
         ("endpoint", "localhost:10000", "endpoint is 'localhost:10000': it should match"),
         ("login", "password", "login is 'password': it should be '', 'principal', 'key'"),
-        ("databricks_cluster_id", "x", "databricks_cluster_id is not a setting"),
+        ("databricks_cluster_id", "x", "databricks_cluster_id is 'x'"),
     ],
 )
 def test_what_is_wrong_in_azure_is_named(setting: str, value: str, message: str) -> None:

@@ -9,6 +9,8 @@ AWS = re.compile(
     r"aws\.py|lakes/aws\w*\.py|stores/s3\.py|catalogs/glue\w*\.py|runners/emr\w*\.py"
     # The second implementation does not use the stores, so it reads the errors of S3 itself.
     r"|verify/s3_errors\.py"
+    # Workspaces and their storage are on AWS or on Azure.
+    r"|databricks/\w+\.py|lakes/databricks\w*\.py"
 )
 ALLOWED = {
     # The registry names each kind, its module and its extra.

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import quote, unquote, unquote_to_bytes, urlsplit
 
-from eventlake.errors import InsufficientPermissions, InvalidSettings
+from eventlake.errors import Conflict, InsufficientPermissions, InvalidSettings
 from eventlake.model.layout import LOGS, is_rewritten
 from eventlake.stores import Disk, Store
 
@@ -91,11 +91,20 @@ def display_address(uri: str) -> str:
 
 
 def open_input(uri: str, stores: InputStores = NO_STORES) -> Iterator[bytes]:
-    """Read an input's bytes as stored, in pieces; raises `InvalidSettings` if it was deleted."""
+    """Read an input's bytes as stored, in pieces; raises `Conflict` if it was deleted meanwhile.
+
+    A forget gives the raw logs that it rewrites other names.
+    """
     uri = resolve_address(uri, stores)
     if is_address(uri):
         root = bucket_address(uri)
-        yield from stores[root].stream(uri.removeprefix(f"{root}/"))
+        store, key = stores[root], uri.removeprefix(f"{root}/")
+        try:
+            yield from store.stream(key)
+        except InvalidSettings as problem:
+            if store.exists(key):
+                raise
+            raise _deleted_error(uri) from problem
         return
     path = local_path(uri)
     try:
@@ -106,4 +115,11 @@ def open_input(uri: str, stores: InputStores = NO_STORES) -> Iterator[bytes]:
         message = f"no permission to read {path}: grant read access and run again"
         raise InsufficientPermissions(message) from problem
     except FileNotFoundError as problem:
-        raise InvalidSettings(f"{path} was deleted after the run was planned") from problem
+        raise _deleted_error(str(path)) from problem
+
+
+def _deleted_error(name: str) -> Conflict:
+    """Return, not raise, the error for a raw log that was there when the run was planned."""
+    return Conflict(
+        f"{name} was deleted after the run was planned; this run landed nothing: run it again"
+    )

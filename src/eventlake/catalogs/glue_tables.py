@@ -7,10 +7,14 @@ from typing import Any
 from eventlake.catalogs.glue_projection import ENABLED
 from eventlake.catalogs.hive_types import (
     FORMATS,
+    format_parameters,
     is_own_type,
     parse_column,
     parse_format,
+    parse_partition_columns,
     partition_folder,
+    partition_keys,
+    registered_columns,
 )
 from eventlake.errors import InvalidSettings
 from eventlake.model.catalog import CatalogTable
@@ -35,8 +39,9 @@ def table_input(root: str, table: CatalogTable) -> Shape:
             "classification": table.format,
             # All sources share the table of reports.
             **({SOURCE: table.source} if table.source and table.format != "json" else {}),
+            **format_parameters(table),
         },
-        "PartitionKeys": [{"Name": name, "Type": "string"} for name in table.partition_columns],
+        "PartitionKeys": [{"Name": name, "Type": "string"} for name in partition_keys(table)],
         "StorageDescriptor": _storage(root, table),
     }
 
@@ -44,7 +49,7 @@ def table_input(root: str, table: CatalogTable) -> Shape:
 def _storage(root: str, table: CatalogTable) -> Shape:
     classes = FORMATS[table.format]
     return {
-        "Columns": [glue_column(column) for column in table.columns],
+        "Columns": [glue_column(column) for column in registered_columns(table)],
         "Location": location(root, table),
         "InputFormat": classes.input,
         "OutputFormat": classes.output,
@@ -52,10 +57,14 @@ def _storage(root: str, table: CatalogTable) -> Shape:
         "NumberOfBuckets": -1,
         "SerdeInfo": {
             "SerializationLibrary": classes.serde,
-            "Parameters": {"serialization.format": "1"},
+            "Parameters": {"serialization.format": "1", **_serde_parameters(root, table)},
         },
         "StoredAsSubDirectories": False,
     }
+
+
+def _serde_parameters(root: str, table: CatalogTable) -> Shape:
+    return {"path": location(root, table)} if table.format == "delta" else {}
 
 
 def glue_column(column: Column) -> Shape:
@@ -123,14 +132,17 @@ def path_below(root: str, shape: Shape) -> str | None:
 def catalog_table(root: str, shape: Shape) -> CatalogTable:
     """A Glue table below the root, without its partitions; also one that others created."""
     storage, place = shape["StorageDescriptor"], path_below(root, shape) or ""
+    parameters, keys = shape.get("Parameters", {}), partition_names(shape)
     return CatalogTable(
         database=shape["DatabaseName"],
         name=shape["Name"],
-        source=shape.get("Parameters", {}).get(SOURCE, ""),
+        source=parameters.get(SOURCE, ""),
         location=place,
-        columns=tuple(map(_column, columns_of(shape))),
-        partition_columns=partition_names(shape),
-        format=_format(storage),
+        columns=tuple(_column(one) for one in columns_of(shape) if one["Name"] not in keys),
+        partition_columns=keys,
+        format=parse_format(
+            storage.get("SerdeInfo", {}).get("SerializationLibrary", ""), parameters
+        ),
         projected=shape.get("Parameters", {}).get(ENABLED) == "true",
         foreign={
             column["Name"]: column.get("Type", "")
@@ -146,15 +158,12 @@ def columns_of(shape: Shape) -> Sequence[Shape]:
 
 
 def partition_names(shape: Shape) -> tuple[str, ...]:
-    return tuple(key["Name"] for key in shape.get("PartitionKeys", ()))
+    keys = [key["Name"] for key in shape.get("PartitionKeys", ())]
+    return parse_partition_columns(keys, shape.get("Parameters", {}))
 
 
 def _column(shape: Shape) -> Column:
     return parse_column(shape["Name"], shape.get("Type", ""))
-
-
-def _format(storage: Shape) -> str:
-    return parse_format(storage.get("SerdeInfo", {}).get("SerializationLibrary", ""))
 
 
 def check_same(root: str, table: CatalogTable, registered: Shape) -> None:

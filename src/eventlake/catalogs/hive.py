@@ -32,8 +32,8 @@ from eventlake.catalogs.hive_tables import (
     partition_names,
     path_below,
     set_types,
-    spark_parameters,
 )
+from eventlake.catalogs.spark_schema import update_spark_schema
 from eventlake.errors import EventLakeError, MissingTable
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.layout import DEFAULT_LAYOUT
@@ -194,8 +194,6 @@ class HiveCatalog:
         if not missing:
             return entry
         entry.sd.cols = [*(entry.sd.cols or ()), *missing]
-        if table.format == "json":
-            entry.parameters |= spark_parameters(catalog_table(self.root, entry))
         self._alter(entry, {})
         # Hive 3.1 lets a concurrent change replace ours.
         after = self._read(table)
@@ -217,6 +215,7 @@ class HiveCatalog:
         """Change a table; raises ChangedError if its version in the metastore is not that of
         `entry`, where the server can tell.
         """
+        update_spark_schema(entry)
         version = entry.parameters.get(VERSION, "")
         expected = {"expected_parameter_key": VERSION, "expected_parameter_value": version}
         entry.parameters[VERSION] = str(int(version or 0) + 1)

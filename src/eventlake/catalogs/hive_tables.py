@@ -1,6 +1,5 @@
 """Conversion of tables to and from the structures of a Hive metastore."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
@@ -16,11 +15,16 @@ from hive_metastore.ttypes import (
 
 from eventlake.catalogs.hive_types import (
     FORMATS,
+    format_parameters,
     is_own_type,
     parse_column,
     parse_format,
+    parse_partition_columns,
     partition_folder,
+    partition_keys,
+    registered_columns,
 )
+from eventlake.catalogs.spark_schema import spark_parameters
 from eventlake.errors import InvalidSettings
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.layout import partition_path
@@ -31,9 +35,7 @@ SOURCE = "eventlake.source"
 VERSION = "eventlake.version"
 """The table parameter that counts our changes."""
 
-_SPARK_TYPES = {"bigint": "long"}
-"""Spark's names of types in JSON, where they are others."""
-
+_OLD_SCHEMES = r"^(?:abfs|wasbs?)://([^/.]+)\.(?:dfs|blob)\."
 
 # To Hive
 
@@ -46,14 +48,14 @@ def make_table(root: str, table: CatalogTable) -> Any:
         dbName=table.database,
         tableName=table.name,
         tableType="EXTERNAL_TABLE",
-        partitionKeys=[_field(name, "string") for name in table.partition_columns],
+        partitionKeys=[_field(name, "string") for name in partition_keys(table)],
         parameters={
             "EXTERNAL": "TRUE",
             VERSION: "0",
             **_own_parameters(table),
         },
         sd=StorageDescriptor(
-            cols=list(map(make_column, table.columns)),
+            cols=list(map(make_column, registered_columns(table))),
             location=place,
             inputFormat=classes.input,
             outputFormat=classes.output,
@@ -71,34 +73,13 @@ def make_table(root: str, table: CatalogTable) -> Any:
 
 
 def _serde_parameters(table: CatalogTable, place: str) -> dict[str, str]:
-    return {"path": place} if table.format == "json" else {}
+    return {} if table.format == "parquet" else {"path": place}
 
 
 def _own_parameters(table: CatalogTable) -> dict[str, str]:
     if table.format == "json":  # all sources share the table of reports
         return spark_parameters(table)
-    return {SOURCE: table.source} if table.source else {}
-
-
-def spark_parameters(table: CatalogTable) -> dict[str, str]:
-    """Parameters with which Spark reads JSON files itself: it does not bring the serde for them."""
-    columns = [(one.name.lower(), str(one.type)) for one in table.columns]
-    columns += [(name, "string") for name in table.partition_columns]
-    fields = [
-        {"name": name, "type": _SPARK_TYPES.get(kind, kind), "nullable": True, "metadata": {}}
-        for name, kind in columns
-    ]
-    keys = {
-        f"spark.sql.sources.schema.partCol.{number}": name
-        for number, name in enumerate(table.partition_columns)
-    }
-    return {
-        "spark.sql.sources.provider": "json",
-        "spark.sql.partitionProvider": "catalog",
-        "spark.sql.sources.schema": json.dumps({"type": "struct", "fields": fields}),
-        "spark.sql.sources.schema.numPartCols": str(len(keys)),
-        **keys,
-    }
+    return {**({SOURCE: table.source} if table.source else {}), **format_parameters(table)}
 
 
 def make_column(column: Column) -> Any:
@@ -139,28 +120,33 @@ def partition_name(table: CatalogTable, values: Mapping[str, str]) -> str:
 
 
 def path_below(root: str, storage: Any) -> str | None:
-    """A location relative to the root; None if it is elsewhere or, as for a view, unset."""
-    place = re.sub(r"^abfs://", "abfss://", getattr(storage, "location", None) or "")
+    """A location relative to the root; None if it is elsewhere or, as for a view, unset.
+
+    The older schemes of Azure's storage count as `abfss`.
+    """
+    place = re.sub(_OLD_SCHEMES, r"abfss://\1.dfs.", getattr(storage, "location", None) or "")
     return place.removeprefix(f"{root}/").rstrip("/") if place.startswith(f"{root}/") else None
 
 
 def catalog_table(root: str, entry: Any) -> CatalogTable:
     """A table of the metastore below the root, without its partitions; also one of others."""
-    serde = entry.sd.serdeInfo.serializationLib or ""
+    serde, parameters = entry.sd.serdeInfo.serializationLib or "", entry.parameters or {}
+    keys, columns = partition_names(entry), entry.sd.cols or ()
     return CatalogTable(
         database=entry.dbName,
         name=entry.tableName,
-        source=(entry.parameters or {}).get(SOURCE, ""),
+        source=parameters.get(SOURCE, ""),
         location=path_below(root, entry.sd) or "",
-        columns=tuple(parse_column(one.name, one.type) for one in entry.sd.cols or ()),
-        partition_columns=partition_names(entry),
-        format=parse_format(serde),
+        columns=tuple(parse_column(one.name, one.type) for one in columns if one.name not in keys),
+        partition_columns=keys,
+        format=parse_format(serde, parameters),
         foreign={one.name: one.type for one in entry.sd.cols or () if not is_own_type(one.type)},
     )
 
 
 def partition_names(entry: Any) -> tuple[str, ...]:
-    return tuple(key.name for key in entry.partitionKeys or ())
+    keys = [key.name for key in entry.partitionKeys or ()]
+    return parse_partition_columns(keys, entry.parameters or {})
 
 
 def missing_columns(entry: Any, columns: Iterable[Column]) -> list[Any]:

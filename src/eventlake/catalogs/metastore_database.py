@@ -93,6 +93,7 @@ class MetastoreDatabase:
         schema has a version that is not supported, or the database is not that of a metastore.
         """
         with self._connect() as cursor:
+            self._check_names(cursor)
             tables = _list_tables(cursor)
             if not tables or CREATING in tables:
                 statements = list(read_statements(find_scripts()))
@@ -108,6 +109,16 @@ class MetastoreDatabase:
             f"{' and '.join(SCHEMAS)}, and creates {NEW_SCHEMA} in an empty database; or run a "
             "metastore server of that version and set metastore_url to thrift://host:port"
         )
+
+    def _check_names(self, cursor: Any) -> None:
+        """Raise InvalidSettings if the server stores the names of tables in lower case."""
+        cursor.execute("SELECT @@lower_case_table_names")
+        if cursor.fetchone()[0] == 1:
+            raise InvalidSettings(
+                f"metastore_url is {self}, and this server has lower_case_table_names = 1, with "
+                "which Hive does not find its own tables: use a server with 0 or 2; in Azure, "
+                "choose 2 when the server is made, as it cannot be changed later"
+            )
 
     @contextmanager
     def _connect(self) -> Iterator[Any]:

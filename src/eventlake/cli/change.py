@@ -127,8 +127,19 @@ def _parse_changes(words: Iterable[str]) -> dict[str, object]:
     for name, value in map(_split_assignment, words):
         if name in ("source", "source_id"):
             raise InvalidSettings(f"--set {name}: a replay cannot change which source it is")
+        if name == "ledger_folder":
+            raise InvalidSettings(f"{name} is not a setting: partition_by_slug moves the tables")
         changes[name] = tuple(filter(None, value.split(","))) if name == "skip_events" else value
     return changes
+
+
+def _parse_types(words: Iterable[str]) -> dict[str, str]:
+    """The types of columns; raises `InvalidSettings` for a column that is named twice."""
+    types: dict[str, str] = {}
+    for column, kind in map(_split_assignment, words):
+        if types.setdefault(column, kind) != kind:
+            raise InvalidSettings(f"{column} is given twice: as {types[column]} and as {kind}")
+    return types
 
 
 def _split_assignment(word: str) -> tuple[str, str]:
@@ -187,7 +198,7 @@ def retype(
     Rows that land from now on have the new types. With --replay all older rows get them as well,
     in the same commit; without it engines may refuse to read the column.
     """
-    parsed = dict(map(_split_assignment, types))
+    parsed = _parse_types(types)
     if not run.dry_run and replay:
         _replay(context, context.obj.retype_request(table, parsed, lake=run.lake), run)
     change = context.obj.plan_retype if run.dry_run else context.obj.retype

@@ -1,4 +1,4 @@
-"""Commands of the control plane: sources, lakes, connections, schedules, runs.
+"""Commands of the control plane: sources, lakes, connections, schedules.
 
 They ask the server at EVENTLAKE_URL with the token in EVENTLAKE_TOKEN, else the control database.
 """
@@ -17,28 +17,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eventlake.cli import show
-from eventlake.cli.failures import FAILED, FINISHED, PARTIAL
 from eventlake.cli.options import AsJson, expand_option_groups
 from eventlake.cli.up import DEFAULT_DATABASE, DatabaseUrl
-from eventlake.client import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, RunFailed
+from eventlake.client import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE
 from eventlake.errors import InvalidSettings
 
 if TYPE_CHECKING:
     from eventlake.client import Client
 
-EXIT_CODES = {"failed": FAILED, "cancelled": FAILED, "partial": PARTIAL}
+DATABASE_VARIABLE = "EVENTLAKE_DATABASE"
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 Slug = Annotated[str, typer.Argument(metavar="SOURCE", help="The source's slug or id.")]
-RunId = Annotated[int, typer.Argument(metavar="RUN", help="The run's number.")]
 SetOptions = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting; a list as JSON; may be repeated."),
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting; lists as JSON; may be repeated."),
 ]
 
 source_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Manage sources.")
 lake_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Manage lakes.")
-runs_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Start and cancel runs.")
 
 
 @dataclass(frozen=True)
@@ -59,6 +56,11 @@ class ControlOptions:
 
     def print(self, value: Any, print_text: Callable[[Any], None]) -> None:
         show.print_result(value, self.as_json, print_text)
+
+
+def make_options(as_json: bool) -> ControlOptions:
+    """Options for a command that has no option for the database."""
+    return ControlOptions(os.environ.get(DATABASE_VARIABLE, DEFAULT_DATABASE), as_json)
 
 
 @source_app.command("add")
@@ -208,7 +210,7 @@ def history(
     """Show the last runs of a source, newest first."""
     with options.open() as client:
         runs = client.ask("GET", f"/runs?source={quote_url(source)}&limit={limit}")["items"]
-    options.print(runs, _print_runs)
+    options.print(runs, print_runs)
 
 
 @expand_option_groups
@@ -227,47 +229,6 @@ def health(options: ControlOptions) -> None:
     options.print(sources, lambda found: show.print_table(columns, found))
 
 
-@runs_app.command("start")
-@expand_option_groups
-def start_run(
-    options: ControlOptions,
-    source: Slug,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Wait for its end, and exit with its result.")
-    ] = False,
-) -> None:
-    """Sync a source now. A running `eventlake up` executes it."""
-    with options.open() as client:
-        try:
-            run = client.sync(source, wait=wait, queue=False)
-        except RunFailed as failed:
-            run = failed.run
-    options.print(run, lambda one: _print_runs([one]))
-    raise typer.Exit(EXIT_CODES.get(run["state"], FINISHED))
-
-
-@runs_app.command("show")
-@expand_option_groups
-def show_run(
-    options: ControlOptions,
-    run: RunId,
-    wait: Annotated[
-        int, typer.Option(min=0, max=60, help="Seconds to wait for the run's end.")
-    ] = 0,
-) -> None:
-    """Show a run."""
-    with options.open() as client:
-        options.print(client.ask("GET", f"/runs/{run}?wait={wait}"), _print_run)
-
-
-@runs_app.command("cancel")
-@expand_option_groups
-def cancel(options: ControlOptions, run: RunId) -> None:
-    """Cancel a run; one that has committed by then finishes all the same."""
-    with options.open() as client:
-        options.print(client.ask("POST", f"/runs/{run}/cancel"), _print_run)
-
-
 def quote_url(name: str) -> str:
     """A name as one segment of a URL."""
     return urllib.parse.quote(name, safe="")
@@ -281,9 +242,9 @@ def parse_settings(words: Sequence[str] | None) -> dict[str, Any]:
         if not name or not equals:
             raise InvalidSettings(f"--set is {word!r}: give NAME=VALUE")
         try:
-            found[name] = json.loads(value) if value.startswith("[") else value
+            found[name] = json.loads(value) if value.startswith(("[", "{")) else value
         except ValueError:
-            raise InvalidSettings(f"--set {name} is not a list as JSON: {value}") from None
+            raise InvalidSettings(f"--set {name} is not valid JSON: {value}") from None
     return found
 
 
@@ -294,6 +255,20 @@ def _parse_duration(text: str) -> int:
     if not (match := re.fullmatch(r"(\d{1,9})([smhd])", text)):
         raise InvalidSettings(f"--every is {text!r}: give a time such as 15m, 2h or 1d")
     return int(match[1]) * _UNITS[match[2]]
+
+
+def print_runs(runs: Sequence[Mapping[str, Any]]) -> None:
+    """Print runs as a table."""
+    columns: show.Columns = {
+        "run": itemgetter("id"),
+        "kind": lambda one: one["kind"] + (" (plan)" if one["dry_run"] else ""),
+        "state": itemgetter("state"),
+        "trigger": itemgetter("trigger"),
+        "created": itemgetter("created_at"),
+        "ended": lambda one: one["ended_at"] or "",
+        "error": lambda one: one["error"],
+    }
+    show.print_table(columns, runs)
 
 
 def _print_source(source: Mapping[str, Any]) -> None:
@@ -319,22 +294,3 @@ def _print_schedule(schedule: Mapping[str, Any]) -> None:
     state = f"next sync {schedule['next_slot']}" if schedule["next_slot"] else "no sync is due"
     enabled = "enabled" if schedule["enabled_at"] else "disabled"
     show.print_line(f"{schedule['source']}: {when}, {enabled}, {state}")
-
-
-def _print_runs(runs: Sequence[Mapping[str, Any]]) -> None:
-    columns: show.Columns = {
-        "run": itemgetter("id"),
-        "kind": itemgetter("kind"),
-        "state": itemgetter("state"),
-        "trigger": itemgetter("trigger"),
-        "created": itemgetter("created_at"),
-        "ended": lambda one: one["ended_at"] or "",
-        "error": lambda one: one["error"],
-    }
-    show.print_table(columns, runs)
-
-
-def _print_run(run: Mapping[str, Any]) -> None:
-    for name, value in run.items():
-        if value not in (None, ""):
-            show.print_line(f"{name}: {show.escape_unprintable(str(value))}")

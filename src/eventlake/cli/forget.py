@@ -63,7 +63,10 @@ def forget(
             result = context.obj.forget(user, **options, progress=steps)
     show.print_result(result, as_json, partial(_print_result, chosen.dry_run))
     for path in result.remaining:
-        show.print_stderr(f"error: {path} may still have events of the user: no permission")
+        show.print_stderr(
+            f"error: {path} may still have events of the user: grant access to it, or let its run "
+            "end, and repeat the command"
+        )
     code = PARTIAL if result.status == "partial" else FINISHED
     raise typer.Exit(FAILED if result.remaining else code)
 

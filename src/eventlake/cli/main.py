@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import eventlake as python_api
-from eventlake.cli import change, control, notify, people, quarantine, show, suppress, workspace
+from eventlake.cli import (
+    change,
+    control,
+    databricks,
+    notify,
+    people,
+    quarantine,
+    runs,
+    show,
+    suppress,
+    workspace,
+)
 from eventlake.cli.compact import compact
 from eventlake.cli.failures import FAILED, FINISHED, PARTIAL, run_command
 from eventlake.cli.forget import forget
@@ -22,6 +33,7 @@ from eventlake.cli.options import (
     CollectOptions,
     DryRun,
     LakeRoot,
+    OptionalSource,
     Quiet,
     RunOptions,
     SampleOptions,
@@ -34,7 +46,7 @@ from eventlake.cli.rows import OutputFormat, iterate_objects, to_json
 from eventlake.cli.show_adoption import print_adoption, print_adoption_plan, print_differences
 from eventlake.cli.show_plan import print_plan
 from eventlake.cli.up import up
-from eventlake.errors import AmbiguousTables
+from eventlake.errors import AmbiguousTables, InvalidSettings
 from eventlake.model.settings import validate_settings
 from eventlake.sample.spec import SampleSpec
 
@@ -55,11 +67,14 @@ app = typer.Typer(
 
 app.add_typer(suppress.app, name="suppress")
 app.add_typer(quarantine.app, name="quarantine")
+app.add_typer(databricks.app, name="databricks")
 app.command("import-settings")(import_settings)
 for name, group in {
     "source": control.source_app,
     "lake": control.lake_app,
-    "runs": control.runs_app,
+    "runs": runs.app,
+    "replays": runs.replays_app,
+    "erasures": runs.erasures_app,
     "notify": notify.notify_app,
     "token": people.token_app,
     "user": people.user_app,
@@ -206,11 +221,28 @@ def serve(
 
 @app.command()
 @expand_option_groups
-def sync(context: typer.Context, source: SourceOptions, run: RunOptions) -> None:
+def sync(
+    context: typer.Context,
+    source: OptionalSource,
+    run: RunOptions,
+    slug: Annotated[
+        str,
+        typer.Argument(metavar="[SOURCE]", help="A source of the workspace, instead of --source."),
+    ] = "",
+    wait: Annotated[
+        bool, typer.Option("--wait", help="With SOURCE: wait for the end of the run.")
+    ] = False,
+) -> None:
     """Land the files that are new in a source's archive.
 
-    Options default to the settings of the source's last load.
+    Options default to the settings of the source's last load. With SOURCE, a running `eventlake up`
+    syncs the source of its workspace instead, as `eventlake runs start` does, and no other options
+    count but --wait and --json.
     """
+    if slug:
+        runs.start(control.make_options(run.as_json), {"source": slug}, wait=wait)
+    if "source" not in source.values:
+        raise InvalidSettings("source is not set: give --source, or the source of a workspace")
     changes, suppressed = source.changes, run.suppressed()
     if run.dry_run:
         plan = context.obj.plan_sync(source.source, lake=run.lake, changes=changes)

@@ -60,6 +60,7 @@ class SourceOptions(ModelOptions):
     """The settings of a source."""
 
     model = SourceSettings
+    is_source_required: ClassVar[bool] = True
 
     @property
     def source(self) -> str:
@@ -69,6 +70,12 @@ class SourceOptions(ModelOptions):
     def changes(self) -> dict[str, object]:
         """The settings other than the source itself."""
         return {name: value for name, value in self.values.items() if name != "source"}
+
+
+class OptionalSource(SourceOptions):
+    """The settings of a source that may also be named by an argument."""
+
+    is_source_required = False
 
 
 class SampleOptions(ModelOptions):
@@ -107,14 +114,16 @@ def _group_parameters(group: Any) -> list[inspect.Parameter]:
         return [_make_parameter(field.name, field.type, field.default) for field in fields(group)]
     if isinstance(group, type) and issubclass(group, ModelOptions):
         return [
-            _setting_parameter(name, field)
+            _setting_parameter(
+                name, field, field.is_required() and getattr(group, "is_source_required", True)
+            )
             for name, field in group.model.model_fields.items()
             if field.description
         ]
     return []
 
 
-def _setting_parameter(name: str, field: FieldInfo) -> inspect.Parameter:
+def _setting_parameter(name: str, field: FieldInfo, is_required: bool) -> inspect.Parameter:
     """An option that is None unless the user sets it; a list is an option that may be repeated."""
     kind: Any = field.annotation
     flag, text, metavar = name, field.description, None
@@ -123,7 +132,7 @@ def _setting_parameter(name: str, field: FieldInfo) -> inspect.Parameter:
         metavar = flag.rpartition("_")[2].upper()
     shown = f"  [default: {field.default}]" if field.default and not field.is_required() else ""
     option = typer.Option(f"--{flag.replace('_', '-')}", help=f"{text}.{shown}", metavar=metavar)
-    if field.is_required():
+    if is_required:
         return _make_parameter(name, Annotated[kind, option], MISSING)
     return _make_parameter(name, Annotated[kind | None, option], None)
 

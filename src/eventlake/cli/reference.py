@@ -108,8 +108,10 @@ def build_settings_page() -> str:
 
 
 def _format_settings(settings: type[FrozenModel]) -> str:
+    """Return a table of the settings that users may set, which have a description."""
     fields = settings.model_json_schema()
-    return _TABLE_HEAD + "".join(_format_setting(name, fields) for name in fields["properties"])
+    names = (name for name, field in fields["properties"].items() if "description" in field)
+    return _TABLE_HEAD + "".join(_format_setting(name, fields) for name in names)
 
 
 def _format_setting(name: str, fields: Mapping[str, Any]) -> str:

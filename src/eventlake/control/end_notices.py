@@ -1,14 +1,17 @@
 """Notices about the end of runs, besides failures: invalid lines, replays, erasures."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
+
+import sqlalchemy as sa
 
 from eventlake.control.database import Session
 from eventlake.control.notify.notices import make_notice, write_notices
 from eventlake.control.preferences import read_preferences
 from eventlake.control.results import Outcome
 from eventlake.control.runs import Run, RunState
+from eventlake.control.tables import run_tables
 
 MIN_LINES = 100
 """Of fewer lines, a share says little."""
@@ -36,6 +39,26 @@ def note_run(run: Run, outcome: Outcome, now: datetime) -> dict[str, Any]:
     }
     event = f"{_EVENTS[run.lane]}_{_ENDS[run.state]}"
     return make_notice(event, f"run/{run.id}/ended", run.source_id, data, now)
+
+
+def note_replay(
+    session: Session,
+    chunks: Sequence[Run],
+    state: str,
+    error: Mapping[str, str],
+    now: datetime,
+) -> None:
+    """Write the notice that a replay of several chunks has ended, unless it was cancelled."""
+    if state not in ("finished", "failed") or not chunks:
+        return
+    last = max(chunks, key=lambda run: run.id)
+    rows = sa.select(sa.func.sum(run_tables.c.rows)).where(
+        run_tables.c.run_id.in_([run.id for run in chunks]), run_tables.c.table == ""
+    )
+    landed = int(session.execute(rows).scalar() or 0)
+    data = {"run": last.id, "kind": last.kind, "state": state, "rows": landed, **error}
+    key = f"replay/{last.replay_id}/{last.id}"
+    write_notices(session, [make_notice(f"replay_{state}", key, last.source_id, data, now)])
 
 
 def _is_own(run: Run) -> bool:

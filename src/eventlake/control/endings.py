@@ -78,7 +78,7 @@ def end_runs(
     ended_now = [run for run in ended if run.ended_at]
     results = [(run, outcomes[run.id, run.attempt]) for run in ended_now]
     store_results(session, results, now)
-    store_rollups(session, results, now)
+    store_rollups(session, results)
     count_failures(session, [one for one in results if one[0].lane == "sync"], now)
     note_ends(session, results, now)
     promote_waiting(session)

@@ -10,7 +10,7 @@ from eventlake.control.database import Session
 from eventlake.control.results import TableResult
 from eventlake.control.runs import Run, to_run
 from eventlake.control.sources import get_source
-from eventlake.control.tables import COUNTS, daily, run_tables, runs, schema_log, sources
+from eventlake.control.tables import COUNTS, run_tables, runs, schema_log, sources
 from eventlake.model.values import FrozenModel
 
 WHOLE_RUN = ""
@@ -31,22 +31,6 @@ class RunFilter(FrozenModel):
     state: str = ""
     kind: str = ""
     trigger: str = ""
-
-
-class DailyCounts(FrozenModel):
-    """What landed of one table, or of all, on a day."""
-
-    day: str
-    table: str
-    rows: int = 0
-    received: int = 0
-    duplicates: int = 0
-    suppressed: int = 0
-    quarantined: int = 0
-    skipped: int = 0
-    rescued: int = 0
-    bytes: int = 0
-    files: int = 0
 
 
 class SchemaChange(FrozenModel):
@@ -87,18 +71,6 @@ def get_summary(session: Session, run_id: int) -> RunSummary | None:
     """A run with its counts; None if there is no such run."""
     row = session.execute(_SUMMARIES.where(runs.c.id == run_id)).first()
     return _to_summary(row) if row else None
-
-
-def list_days(session: Session, source: str, since: str) -> list[DailyCounts]:
-    """The counts of a source on each day from `since`, oldest first."""
-    is_it = sa.and_(daily.c.table == WHOLE_RUN, daily.c.day >= since)
-    return _read_days(session, source, is_it)
-
-
-def list_day_tables(session: Session, source: str, day: str) -> list[DailyCounts]:
-    """What landed in each table on a day, the largest first."""
-    found = _read_days(session, source, sa.and_(daily.c.table != WHOLE_RUN, daily.c.day == day))
-    return sorted(found, key=lambda one: (-one.rows, one.table))
 
 
 def list_schema_changes(
@@ -151,17 +123,6 @@ def _to_summary(row: sa.Row[Any]) -> RunSummary:
         counts = TableResult(table=WHOLE_RUN, **values)
     fields = {name: getattr(row, name) for name in runs.c.keys()}  # noqa: SIM118 - not a mapping
     return RunSummary(source=row.slug, run=Run.model_validate(fields), counts=counts)
-
-
-def _read_days(
-    session: Session, source: str, condition: sa.ColumnElement[bool]
-) -> list[DailyCounts]:
-    is_source = daily.c.source_id == get_source(session, source).id
-    query = sa.select(daily).where(is_source, condition).order_by(daily.c.day)
-    return [
-        DailyCounts(**{name: getattr(row, name) for name in DailyCounts.model_fields})
-        for row in session.execute(query)
-    ]
 
 
 def latest_runs(session: Session, since: datetime) -> dict[str, Sequence[Run]]:

@@ -9,7 +9,7 @@ from eventlake.control.database import Session
 from eventlake.control.health import SourceHealth, list_health
 from eventlake.control.history import WHOLE_RUN, latest_runs
 from eventlake.control.runs import RunState
-from eventlake.control.tables import ACTIVE, daily, incidents, runs, sources
+from eventlake.control.tables import ACTIVE, daily, runs, sources
 from eventlake.model.values import FrozenModel
 
 USUAL_DAYS = 7
@@ -39,19 +39,6 @@ class SourceOverview(FrozenModel):
     strip: tuple[RunMark, ...]
 
 
-class Incident(FrozenModel):
-    """Failures in a row of a source that has not recovered."""
-
-    id: int
-    source: str
-    kind: str
-    failures: int
-    last_run: int | None
-    error_code: str
-    error: str
-    created_at: datetime
-
-
 def list_overview(session: Session, now: datetime) -> list[SourceOverview]:
     """Every source at a glance, by slug."""
     ids = {row.slug: row.id for row in session.execute(sa.select(sources.c.slug, sources.c.id))}
@@ -75,23 +62,6 @@ def list_overview(session: Session, now: datetime) -> list[SourceOverview]:
             )
         )
     return found
-
-
-def list_open_incidents(session: Session, source: str = "") -> list[Incident]:
-    """The incidents that are open, oldest first; of one source if it is given."""
-    query = (
-        sa.select(incidents, sources.c.slug)
-        .join(sources, sources.c.id == incidents.c.source_id)
-        .where(incidents.c.closed_at.is_(None), sources.c.removed_at.is_(None))
-        .order_by(incidents.c.id)
-    )
-    if source:
-        query = query.where(sources.c.slug == source)
-    names = [name for name in Incident.model_fields if name != "source"]
-    return [
-        Incident(source=row.slug, **{name: getattr(row, name) for name in names})
-        for row in session.execute(query)
-    ]
 
 
 def _mark(run: Any, now: datetime) -> RunMark:

@@ -14,6 +14,7 @@ from eventlake.control.connections import connect, get_connection
 from eventlake.control.database import Database, Session
 from eventlake.control.lakes import RegisteredLake, add_lake, list_lakes, validate_lake
 from eventlake.control.results import Outcome, read_outcome, store_results
+from eventlake.control.rollups import store_rollups
 from eventlake.control.run_kinds import LANES
 from eventlake.control.runs import Run, RunState, make_row, to_run
 from eventlake.control.sources import add_source, list_sources
@@ -172,6 +173,7 @@ def _add_runs(session: Session, source_id: str, batch: Sequence[PastRun]) -> int
     added = session.execute(runs.insert().returning(runs, sort_by_parameter_order=True), rows)
     ended: list[tuple[Run, Outcome]] = [(run, outcomes[run.lake_run]) for run in map(to_run, added)]
     store_results(session, ended, ended[0][0].created_at)
+    store_rollups(session, ended)
     return len(ended)
 
 

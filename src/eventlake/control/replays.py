@@ -10,6 +10,7 @@ from pydantic import Field
 
 from eventlake.control.connections import get_connection
 from eventlake.control.database import Session, insert_if_absent
+from eventlake.control.end_notices import note_replay
 from eventlake.control.run_kinds import (
     Chunking,
     Kind,
@@ -208,10 +209,12 @@ def _advance(session: Session, replay_id: int, now: datetime) -> bool:
         state = ReplayState.CANCELLED if bad[-1].state is RunState.CANCELLED else ReplayState.FAILED
         error = {"error_code": bad[-1].error_code, "error": bad[-1].error}
         _change(session, replay_id, state=state, ended_at=now, **error)
+        note_replay(session, found, state.value, error, now)
         return True
     missing = [number for number in range(row.chunks) if number not in done]
     if not missing:
         _change(session, replay_id, state=ReplayState.FINISHED, ended_at=now)
+        note_replay(session, found, ReplayState.FINISHED.value, {}, now)
         return True
     parameters = ReplayParameters.model_validate(row.parameters)
     chunk = cut_into_chunks(parameters, row.chunk_seconds)[missing[0]]

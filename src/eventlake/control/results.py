@@ -104,7 +104,7 @@ def list_pins(
 
 def list_results(session: Session, run_id: int) -> tuple[TableResult, ...]:
     """What a run landed: in all, then by table; empty until it has ended."""
-    columns = [run_tables.c[name] for name in TableResult.model_fields]
+    columns = [run_tables.c[name] for name in TableResult.model_fields if name != "newest"]
     query = sa.select(*columns).where(run_tables.c.run_id == run_id).order_by(run_tables.c.table)
     return tuple(TableResult.model_validate(row._asdict()) for row in session.execute(query))
 

@@ -75,24 +75,40 @@ def read_daily(
     )
 
 
-def store_rollups(session: Session, ended: Sequence[tuple[Run, Outcome]], now: datetime) -> None:
+def store_rollups(session: Session, ended: Sequence[tuple[Run, Outcome]]) -> None:
     """Add runs that ended to the sums of their day and to the freshness of their tables."""
-    add_to_rows(session, run_days, ("runs", "seconds"), [_to_day(run, now) for run, _ in ended])
+    real = [(run, outcome) for run, outcome in ended if not run.dry_run]
+    days: dict[tuple[str, ...], dict[str, Any]] = {}
     fresh: dict[tuple[str, str], dict[str, Any]] = {}
-    for run, outcome in ended:
-        if run.state not in GOOD or run.lane != "sync":
-            continue
-        for table in ("", *(one.table for one in outcome.tables if one.table)):
-            newest = next((one.newest for one in outcome.tables if one.table == table), None)
-            row = {"source_id": run.source_id, "table": table, "newest": newest, "state": ""}
-            fresh[run.source_id, table] = row | {"succeeded_at": now if not table else None}
+    for run, outcome in real:
+        _add_to_day(days, run)
+        if run.state in GOOD and run.lane == "sync":
+            _add_to_fresh(fresh, run, outcome)
+    add_to_rows(session, run_days, ("runs", "seconds"), list(days.values()))
     _store_freshness(session, list(fresh.values()))
 
 
-def _to_day(run: Run, now: datetime) -> dict[str, Any]:
-    seconds = (now - run.started_at).total_seconds() if run.started_at else 0.0
-    key = {"source_id": run.source_id, "day": f"{now:%Y-%m-%d}", "kind": run.kind}
-    return {**key, "state": run.state.value, "runs": 1, "seconds": max(0.0, seconds)}
+def _add_to_day(days: dict[tuple[str, ...], dict[str, Any]], run: Run) -> None:
+    assert run.ended_at
+    seconds = (run.ended_at - run.started_at).total_seconds() if run.started_at else 0.0
+    key = (run.source_id, f"{run.ended_at:%Y-%m-%d}", run.kind, run.state.value)
+    names = ("source_id", "day", "kind", "state")
+    row = days.setdefault(key, dict(zip(names, key, strict=True)) | {"runs": 0, "seconds": 0.0})
+    row["runs"] += 1
+    row["seconds"] += max(0.0, seconds)
+
+
+def _add_to_fresh(fresh: dict[tuple[str, str], dict[str, Any]], run: Run, outcome: Outcome) -> None:
+    """Keep the latest times of each table, and of the source under an empty name."""
+    newest = {"": None} | {one.table: one.newest for one in outcome.tables}
+    for table, moment in newest.items():
+        key = {"source_id": run.source_id, "table": table}
+        row = fresh.setdefault(
+            (run.source_id, table), key | {"newest": None, "succeeded_at": None, "state": ""}
+        )
+        times = {"newest": moment, "succeeded_at": None if table else run.ended_at}
+        for name, time in times.items():
+            row[name] = max(filter(None, (row[name], time)), default=None)
 
 
 def _store_freshness(session: Session, rows: Sequence[dict[str, Any]]) -> None:

@@ -10,10 +10,13 @@ from eventlake.kernels.user_hashes import ID_FIELDS
 from eventlake.model.types import Json, NumberText, plain
 
 _IN_TEXT = re.compile(
-    rb'"(?:%s)"\s*:\s*(?:("(?:[^"\\]|\\.)*+")|(-?\d[\d.eE+-]*))' % "|".join(ID_FIELDS).encode(),
+    rb'"(?:%s)"\s*:\s*(?:("(?:[^"\\]|\\.)*+(?:"|$))|(-?\d[\d.eE+-]*))'
+    % "|".join(ID_FIELDS).encode(),
     re.DOTALL,
 )
-"""An id in a line that is not an event, with its field."""
+"""An id in a line that is not an object, with its field; the line may end within the id."""
+_STRING = re.compile(rb'("(?:[^"\\]|\\.)*+(?:"|$))', re.DOTALL)
+"""Any string of such a line, also the last one if it has no end."""
 
 
 class EventIds(msgspec.Struct, gc=False):
@@ -35,7 +38,10 @@ _decode_text = msgspec.json.Decoder(str).decode
 
 
 def list_ids(line: bytes) -> list[str]:
-    """Return the users' ids in a line, numbers as they land; of an invalid line what is found."""
+    """Return the users' ids in a line, numbers as they land.
+
+    Of a line that is not a JSON object, all strings count, as it cannot be told whose it is.
+    """
     event = read_ids(line)
     if event is None:
         return list(_find_in_text(line))
@@ -73,15 +79,25 @@ def _read_ids_slowly(line: bytes) -> EventIds | None:
 
 
 def _format_id(value: Json) -> str | None:
-    """Return an id as it lands, a number in its plain form; None for values of other kinds."""
+    """Return an id as it lands: a number in its plain form; None for an array or object."""
     if isinstance(value, NumberText):
         return plain(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return value if isinstance(value, str) else None
 
 
 def _find_in_text(line: bytes) -> Iterator[str]:
-    for text, number in _IN_TEXT.findall(line):
+    numbers = [number for _, number in _IN_TEXT.findall(line) if number]
+    strings = [text for text, _ in _IN_TEXT.findall(line) if text] + _STRING.findall(line)
+    for number in numbers:
         try:
-            yield _decode_text(text) if text else plain(NumberText(number.decode()))
-        except (msgspec.MsgspecError, ArithmeticError, ValueError):
-            yield text[1:-1].decode(errors="replace") if text else number.decode()
+            yield plain(NumberText(number.decode()))
+        except (ArithmeticError, ValueError):
+            yield number.decode()
+    for text in dict.fromkeys(strings):
+        whole = text if len(text) > 1 and text.endswith(b'"') else text + b'"'
+        try:
+            yield _decode_text(whole)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            yield whole[1:-1].decode(errors="replace")

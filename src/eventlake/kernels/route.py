@@ -87,6 +87,8 @@ class Rules:
     """A replay ignores events received at this time or later."""
     tables: Collection[str] = ()
     """A replay ignores events of other tables; empty for all tables."""
+    known: Collection[str] | None = None
+    """Events and tables that are not new, where those that are new are skipped; else None."""
 
     def table(self, call: Call, event: str) -> str:
         """Return an event's table, without prefix; `event`, its name, matters for track only."""
@@ -96,13 +98,15 @@ class Rules:
     def skips(self, call: Call, event: str) -> bool:
         """Whether `skip` contains the event, its table, or that table's name in the catalog.
 
-        The event's name counts for track calls only.
+        So it is if `known` contains none of them. The event's name counts for track calls only.
         """
         table = self.table(call, event)
         names = {table, prefix_table(table, self.prefix)}
         if call is Call.TRACK:
             names.add(event)
-        return not names.isdisjoint(self.skip)
+        if not names.isdisjoint(self.skip):
+            return True
+        return self.known is not None and names.isdisjoint(self.known)
 
 
 Event = tuple[bytes, str, int, int]

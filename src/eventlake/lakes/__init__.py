@@ -11,13 +11,14 @@ from urllib.parse import urlsplit
 
 from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import InsufficientPermissions, InvalidSettings
-from eventlake.lakes.kinds import KINDS, LakeKind, load_kind, settings_model
+from eventlake.lakes.kinds import KINDS, HasWorkspace, LakeKind, load_kind, settings_model
 from eventlake.model.lake import LakeSettings
 from eventlake.model.settings import translate_names
 from eventlake.paths import file_status, parse_path
 from eventlake.secrets import EnvironmentSecrets, Secrets
 
 if TYPE_CHECKING:  # these import Arrow, which commands like --help must not wait for
+    from eventlake.databricks.workspace import Workspace
     from eventlake.lake import Lake
     from eventlake.ports import JobRunner
     from eventlake.stores import Store
@@ -32,6 +33,7 @@ __all__ = [
     "open_job_runner",
     "open_parts",
     "open_store",
+    "open_workspace",
     "parse_settings",
     "resolve_settings",
 ]
@@ -93,6 +95,19 @@ def cluster_checks(
 ) -> Iterable[tuple[str, Callable[[], str]]]:
     """Names and functions of checks of the lake's cluster; none if runs are in this process."""
     return _open_kind(lake, secrets).cluster_checks()
+
+
+def open_workspace(
+    lake: str | Path | LakeSettings, *, secrets: Secrets | None = None
+) -> "Workspace":
+    """The Databricks workspace of a lake; raises InvalidSettings if it has none."""
+    kind = _open_kind(lake, secrets)
+    if not isinstance(kind, HasWorkspace):
+        raise InvalidSettings(
+            f"this lake is of kind {resolve_settings(lake).kind}, and only lakes of kind azure or "
+            "databricks have a Databricks workspace"
+        )
+    return kind.workspace
 
 
 def _open_kind(lake: str | Path | LakeSettings, secrets: Secrets | None) -> LakeKind:

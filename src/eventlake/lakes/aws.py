@@ -12,7 +12,7 @@ from eventlake.errors import InvalidSettings
 from eventlake.lake import Lake
 from eventlake.lakes.aws_releases import check_release
 from eventlake.lakes.aws_settings import AwsCatalog, AwsSettings
-from eventlake.lakes.formats import make_format
+from eventlake.lakes.formats import FORMATS, make_format
 from eventlake.lakes.kinds import KINDS, LakeKind
 from eventlake.ports import Catalog, JobRunner
 from eventlake.runners.emr import (
@@ -113,6 +113,10 @@ class AwsKind(LakeKind):
             return self._on_cluster(store)
         return None
 
+    def _upload(self, store: Store) -> Code:
+        extras = KINDS[AwsSettings.kind].extra, FORMATS[self.settings.format].extra
+        return upload(store, extras)
+
     def cluster_checks(self) -> Iterator[tuple[str, Callable[[], str]]]:
         if self.settings.emr_cluster_id:
             yield from try_cluster(self.access, self.settings.emr_cluster_id, self._check_label)
@@ -123,7 +127,7 @@ class AwsKind(LakeKind):
 
     @contextmanager
     def _on_cluster(self, store: Store) -> Iterator[JobRunner]:
-        program = _make_program(self.settings, _upload(store))
+        program = _make_program(self.settings, self._upload(store))
         yield EmrRunner(self.settings.emr_cluster_id, self.access, store, program)
 
     @contextmanager
@@ -133,12 +137,12 @@ class AwsKind(LakeKind):
             role_arn=self.settings.emr_serverless_role_arn,
             access=self.access,
             store=store,
-            program=_make_program(self.settings, _upload(store)),
+            program=_make_program(self.settings, self._upload(store)),
         )
 
     @contextmanager
     def _on_temporary_cluster(self, store: Store) -> Iterator[JobRunner]:
-        code = _upload(store)
+        code = self._upload(store)
         with temporary_cluster(_cluster_spec(self.settings), self.access) as cluster_id:
             changes = {"emr_cluster_id": cluster_id, "emr_serverless_application_id": ""}
             one_run = self.settings.model_copy(update=changes | {"emr_serverless_role_arn": ""})
@@ -147,10 +151,6 @@ class AwsKind(LakeKind):
 
 def _endpoint_variable(name: str) -> str:
     return os.environ.get(name, "").rstrip("/")
-
-
-def _upload(store: Store) -> Code:
-    return upload(store, KINDS[AwsSettings.kind].extra)
 
 
 def _make_program(settings: AwsSettings, code: Code) -> JobProgram:

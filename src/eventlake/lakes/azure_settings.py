@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
 from eventlake.errors import InvalidSettings
+from eventlake.lakes.databricks_clusters import DatabricksClusters
 from eventlake.model.azure import AZURE_SECRETS, AzureLogin
-from eventlake.model.lake import LakeSettings
+from eventlake.model.databricks import DATABRICKS_SECRETS
 
 STORAGE_ACCOUNT = r"^[a-z0-9]{3,24}$"
 CONTAINER = r"^[a-z0-9]+(-[a-z0-9]+)*$"
@@ -19,23 +21,30 @@ METASTORE = (
     r"|^(jdbc:)?(mysql|mariadb)://[\w.-]+(:\d+)?/\w+(\?[\w=&.-]*)?$"
 )
 
+AZURE_WORKSPACE = (
+    r"^(https://)?adb-\d{16}\.\d+\.(azuredatabricks\.net|databricks\.azure\.(us|cn))/?$"
+    r"|^http://127\.0\.0\.1:\d+$"
+)
+"""Also a stand-in on this machine."""
+
 SEGMENT_NAMES = {
     "azure_storage_account": "storage_account",
     "azure_storage_container": "storage_container",
+    "azure_subscription_id": "subscription_id",
     "azure_tenant_id": "tenant_id",
     "service_principal_client_id": "client_id",
     "service_principal_client_secret": "client_secret",
 }
 
 
-class AzureSettings(LakeSettings):
+class AzureSettings(DatabricksClusters):
     """A lake in a container of ADLS, with tables in a Hive metastore."""
 
     kind = "azure"
     chosen_by = "storage_account"
     address = "abfss://container@account.dfs.core.windows.net"
     container = "container"
-    secrets = AZURE_SECRETS
+    secrets = MappingProxyType({**AZURE_SECRETS, **DATABRICKS_SECRETS})
     segment_names = SEGMENT_NAMES
 
     storage_account: Annotated[
@@ -65,17 +74,17 @@ class AzureSettings(LakeSettings):
     login: Annotated[
         AzureLogin,
         Field(
-            description="Sign in with a service principal, an account key, the identity of the "
-            "machine or pod, or the Azure CLI; by default the first of these, without the CLI, "
-            "whose credentials are set"
+            description="Sign in with a service principal, an account key, a shared access "
+            "signature, the identity of the machine or pod, or the Azure CLI; by default the first "
+            "of these, without the CLI, whose credentials are set"
         ),
     ] = AzureLogin.AUTO
     credentials_file: Annotated[
         str,
         Field(
-            description="A TOML file with `client_secret`, `account_key` or `metastore_password`, "
-            "relative to the settings; by default `AZURE_CLIENT_SECRET`, "
-            "`AZURE_STORAGE_ACCOUNT_KEY` and `METASTORE_PASSWORD`"
+            description="A TOML file with `client_secret`, `account_key`, `sas_token` or "
+            "`metastore_password`, relative to the settings; by default `AZURE_CLIENT_SECRET`, "
+            "`AZURE_STORAGE_ACCOUNT_KEY`, `AZURE_STORAGE_SAS_TOKEN` and `METASTORE_PASSWORD`"
         ),
     ] = ""
     metastore_url: Annotated[
@@ -94,6 +103,28 @@ class AzureSettings(LakeSettings):
             description="A folder with the files that EventLake otherwise downloads from Maven's "
             "central repository to use a metastore's database"
         ),
+    ] = ""
+    databricks_instance_url: Annotated[
+        str,
+        Field(
+            pattern=rf"^$|{AZURE_WORKSPACE}",
+            description="The Databricks workspace for runs, such as "
+            "`adb-1234567890123456.7.azuredatabricks.net`",
+        ),
+    ] = ""
+    subscription_id: Annotated[
+        str,
+        Field(
+            pattern=OPTIONAL_GUID,
+            description="The subscription of the Databricks workspace; with its name and resource "
+            "group, a service principal need not be added to the workspace",
+        ),
+    ] = ""
+    databricks_workspace_name: Annotated[
+        str, Field(description="The name of the Databricks workspace")
+    ] = ""
+    databricks_workspace_resource_group: Annotated[
+        str, Field(description="The resource group of the Databricks workspace")
     ] = ""
     endpoint: Annotated[
         str,

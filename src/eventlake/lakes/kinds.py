@@ -3,8 +3,8 @@
 Nothing here imports a vendor's library: `settings_model` works without the extras.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
@@ -12,6 +12,7 @@ from eventlake.errors import InvalidSettings
 from eventlake.model.lake import LakeSettings
 
 if TYPE_CHECKING:
+    from eventlake.databricks.workspace import Workspace
     from eventlake.lake import Lake
     from eventlake.ports import JobRunner
     from eventlake.secrets import Secrets
@@ -44,6 +45,15 @@ class LakeKind(Protocol):
         """
 
 
+@runtime_checkable
+class HasWorkspace(Protocol):
+    """A kind of lake that may have a Databricks workspace."""
+
+    @property
+    def workspace(self) -> "Workspace":
+        """The workspace; raises InvalidSettings if the settings name none."""
+
+
 class RegisteredKind(NamedTuple):
     """The module and the name of a kind of lake, and the extra to install for it.
 
@@ -59,6 +69,7 @@ KINDS: Mapping[str, RegisteredKind] = {
     "local": RegisteredKind("eventlake.lakes.local", "Local"),
     "aws": RegisteredKind("eventlake.lakes.aws", "Aws", extra="aws"),
     "azure": RegisteredKind("eventlake.lakes.azure", "Azure", extra="azure"),
+    "databricks": RegisteredKind("eventlake.lakes.databricks", "Databricks", extra="databricks"),
 }
 
 
@@ -74,8 +85,16 @@ def settings_model(kind: str) -> type[LakeSettings]:
 def load_kind(settings: LakeSettings, secrets: "Secrets") -> LakeKind:
     """Load the kind of lake of the settings; raises InvalidSettings if its extra is missing."""
     module, name, extra = KINDS[settings.kind]
-    try:
+    with needs_extra(extra):
         kind: LakeKind = resolve_name(f"{module}:{name}Kind")(settings, secrets)
+    return kind
+
+
+@contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """Raise InvalidSettings with the extra to install if a module is missing."""
+    try:
+        yield
     except ModuleNotFoundError as problem:
         if not extra:
             raise
@@ -83,4 +102,3 @@ def load_kind(settings: LakeSettings, secrets: "Secrets") -> LakeKind:
             f"this lake needs {problem.name}, which is not installed: "
             f"pip install 'eventlake[{extra}]'"
         ) from problem
-    return kind

@@ -1,11 +1,18 @@
 """A source's ledger: its commits, the state they add up to, and the stages of its runs."""
 
 from eventlake.ledger.commits import Ledger
-from eventlake.ledger.sources import find_source, list_ledgers, list_sources, resolve_source
+from eventlake.ledger.sources import (
+    find_folder,
+    find_source,
+    list_ledgers,
+    list_sources,
+    resolve_source,
+)
 from eventlake.ledger.stage import (
     DEAD_AFTER,
     Lease,
     Stage,
+    has_ended,
     is_dead,
     is_running,
     lease_path,
@@ -33,7 +40,9 @@ __all__ = [
     "State",
     "add_refusals",
     "describe_refusals",
+    "find_folder",
     "find_source",
+    "has_ended",
     "is_dead",
     "is_running",
     "lease_path",

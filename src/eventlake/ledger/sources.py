@@ -41,6 +41,15 @@ def find_source(store: Store, layout: Layout, name: str) -> SourceSettings | Non
     return None
 
 
+def find_folder(store: Store, layout: Layout, folder: str) -> str:
+    """The folder of the ledger of the source whose tables are in `folder`, which is the default."""
+    ledgers = {ledger.folder for ledger in list_ledgers(store, layout)}
+    if folder in ledgers:
+        return folder
+    moved = (one.folder for one in list_sources(store, layout) if one.table_folder == folder)
+    return next(moved, folder)
+
+
 def resolve_source(store: Store, layout: Layout, source: str, **changes: object) -> SourceSettings:
     """Return the settings of a source's last load, or the defaults, with `changes` applied.
 

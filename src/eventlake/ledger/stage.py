@@ -89,14 +89,20 @@ def read_lease(ledger: Ledger, run_id: str) -> Lease | None:
         return None
 
 
+def has_ended(ledger: Ledger, run_id: str) -> bool:
+    """Whether a run has surely ended: by its lease, or because its process on this host is gone."""
+    lease = read_lease(ledger, run_id)
+    if lease is None:
+        return False
+    return lease.pid == NO_PID or (lease.host == socket.gethostname() and not is_running(lease.pid))
+
+
 def is_dead(ledger: Ledger, run_id: str, now: datetime) -> bool:
     """Whether a run has ended: by its lease, its process on this host, or `DEAD_AFTER`."""
     lease = read_lease(ledger, run_id)
     if lease is None:  # the run may be about to write it
         return now - datetime.fromtimestamp(int(run_id) // 10**9, UTC) > DEAD_AFTER
-    if lease.pid == NO_PID:
-        return True
-    if lease.host == socket.gethostname() and not is_running(lease.pid):
+    if has_ended(ledger, run_id):
         return True
     staged = ledger.store.objects(ledger.layout.stage_path(run_id))
     renewed = max((one.modified for one in staged), default=None)

@@ -49,6 +49,10 @@ class State(FrozenModel):
     """By table, the types that the user has set with `retype`."""
     manifests: tuple[Manifest, ...] = ()
     """The manifests of the commits up to the last snapshot."""
+    format: str = "parquet"
+    """The format of the tables."""
+    kept_files: dict[str, str] = Field(default_factory=dict)
+    """Removed data files that stay in storage for a while, with the run that removed them."""
 
     @field_serializer("inputs", when_used="json")
     def _encode_inputs(self, inputs: bytes) -> str:
@@ -88,6 +92,8 @@ class State(FrozenModel):
                     "settings": commit.settings,
                     "retyped": {} if commit.is_whole else _add_retyped(state.retyped, commit),
                     "pinned": _apply_pins(state.pinned, commit),
+                    "format": commit.format,
+                    "kept_files": _update_kept_files(state.kept_files, commit),
                 }
             )
         changes = {
@@ -145,6 +151,14 @@ def _add_retyped(before: dict[str, tuple[str, ...]], commit: Commit) -> dict[str
     return before | {
         table: tuple(sorted({*before.get(table, ()), *names})) for table, names in added.items()
     }
+
+
+def _update_kept_files(before: dict[str, str], commit: Commit) -> dict[str, str]:
+    if not (commit.keeps_removed or commit.deletes):
+        return before
+    added = sorted(commit.removed_paths) if commit.keeps_removed else ()
+    kept = before | dict.fromkeys(added, commit.run_id)
+    return {path: run for path, run in kept.items() if path not in commit.deletes}
 
 
 def _removed_id_files(files: Iterable[IdFile]) -> set[str]:

@@ -10,6 +10,7 @@ class AzureLogin(StrEnum):
     AUTO = ""
     PRINCIPAL = "principal"
     KEY = "key"
+    SAS = "sas"
     IDENTITY = "identity"
     CLI = "cli"
 
@@ -17,6 +18,7 @@ class AzureLogin(StrEnum):
 AZURE_SECRETS: Mapping[str, str] = {
     "client_secret": "AZURE_CLIENT_SECRET",
     "account_key": "AZURE_STORAGE_ACCOUNT_KEY",
+    "sas_token": "AZURE_STORAGE_SAS_TOKEN",
     "metastore_password": "METASTORE_PASSWORD",
 }
 """Secrets, and the environment variable each is read from."""

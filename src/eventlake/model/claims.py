@@ -22,6 +22,8 @@ class Claim(FrozenModel):
     partition_by_slug: bool = False
     names: tuple[Names, ...] = ()
     """Every database and table prefix that its tables were ever registered under."""
+    table_folders: tuple[str, ...] = ()
+    """Every folder that its tables were ever in, if it is not the key of this claim."""
 
 
 class Claims(FrozenModel):
@@ -35,15 +37,17 @@ class Claims(FrozenModel):
             if folder == settings.folder:
                 _check_folder(settings, other)
             else:
-                _check_neighbour(settings, other)
+                _check_neighbour(settings, folder, other)
         self._check_slug(settings)
         known = self.by_folder.get(settings.folder)
         names = dict.fromkeys((*(known.names if known else ()), names_of(settings)))
+        folders = dict.fromkeys((*(known.table_folders if known else ()), settings.table_folder))
         mine = Claim(
             source=settings.source,
             source_id=settings.source_id,
             partition_by_slug=settings.partition_by_slug,
             names=tuple(names),
+            table_folders=tuple(one for one in folders if one != settings.folder),
         )
         return Claims(by_folder={**self.by_folder, settings.folder: mine})
 
@@ -75,13 +79,20 @@ def _check_folder(settings: SourceSettings, owner: Claim) -> None:
         )
 
 
-def _check_neighbour(settings: SourceSettings, other: Claim) -> None:
+def _check_neighbour(settings: SourceSettings, folder: str, other: Claim) -> None:
+    """Raise `InvalidSettings` if names of the source in `folder` are wanted by another source."""
     if settings.source_id == other.source_id:
         raise InvalidSettings(
             f"the source with the id {settings.source_id} was loaded as {other.source!r} with "
             f"partition_by_slug {other.partition_by_slug}: keep both, choose another source_id, or "
             "rebuild the source with "
             + rebuild_command(other.source, "partition_by_slug", settings.partition_by_slug)
+        )
+    taken = {settings.folder, settings.table_folder} & {folder, *other.table_folders}
+    if taken:
+        raise InvalidSettings(
+            f"the folder {min(taken)} holds the source {other.source} with the id "
+            f"{other.source_id}: choose another slug or another partition_by_slug"
         )
     for database, prefix in other.names:
         if settings.database == database and _overlap(settings.table_prefix, prefix):

@@ -275,6 +275,11 @@ class Commit(FrozenModel):
     """The rows of earlier commits that it replaces or drops."""
     pins: dict[str, dict[str, Type]] = Field(default_factory=dict)
     """By table, the types that the user has set with `retype`."""
+    format: str = "parquet"
+    """The format of the tables."""
+    keeps_removed: bool = False
+    """Whether the data files that it removes stay in storage for a while, for those who read older
+    versions of the tables."""
 
     @property
     def is_whole(self) -> bool:
@@ -298,21 +303,35 @@ class Commit(FrozenModel):
         return files | ({self.quarantine.path: self.quarantine.staged} if self.quarantine else {})
 
 
+class Transaction(FrozenModel):
+    """Identifies a commit of a source."""
+
+    source: str
+    """The source's folder."""
+    ledger: str
+    """The run of the ledger's first commit: a ledger that is begun anew has another."""
+    run_id: str
+    sequence: int
+    kind: CommitKind = CommitKind.LOAD
+
+
 class TableChange(FrozenModel):
     """The changes of a commit to one table, as a table format needs them."""
 
+    transaction: Transaction
     location: str
     table: TableSchema
     partition_columns: tuple[str, ...]
     new_columns: tuple[Column, ...] = ()
     adds: tuple[DataFile, ...] = ()
     removes: tuple[DataFile, ...] = ()
+    superseded: frozenset[str] = frozenset()
+    """Paths of `adds` that later commits have removed: the files may be gone."""
+    is_new: bool = False
+    is_dropped: bool = False
+    keeps_removed: bool = False
+    """Whether the files in `removes` stay in storage."""
 
-
-class Transaction(FrozenModel):
-    """Identifies a commit of a source."""
-
-    source: str
-    """The source's folder."""
-    run_id: str
-    sequence: int
+    @property
+    def has_changes(self) -> bool:
+        return bool(self.adds or self.removes or self.new_columns or self.is_dropped)

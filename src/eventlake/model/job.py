@@ -14,6 +14,14 @@ class Job(FrozenModel):
     dead: tuple[str, ...] = ()
 
 
+class SubmittedJob(FrozenModel):
+    """A job as its runner knows it, and the process that submitted it."""
+
+    handle: str
+    host: str
+    pid: int
+
+
 class Phase(StrEnum):
     """The phase of a job."""
 

@@ -1,9 +1,9 @@
 """What the settings of all kinds of lakes have in common."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from eventlake.errors import InvalidSettings
 from eventlake.model.settings import explain_error
@@ -30,6 +30,11 @@ class LakeSettings(FrozenModel):
     """Segment's names of settings and secrets, in snake case, where ours are others."""
     secrets: ClassVar[Mapping[str, str]] = {}
     """The names of the lake's secrets, and the environment variable for each."""
+
+    format: Annotated[
+        Literal["parquet", "delta"],
+        Field(description="The format of the tables: plain Parquet files, or Delta tables of them"),
+    ] = "parquet"
 
     @property
     def has_cluster(self) -> bool:

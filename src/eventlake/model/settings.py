@@ -50,6 +50,13 @@ class Compression(StrEnum):
     GZIP = "gzip"
 
 
+class NewTables(StrEnum):
+    """What happens to events of tables that a source does not have yet."""
+
+    LAND = "land"
+    SKIP = "skip"
+
+
 class SourceSettings(FrozenModel):
     """The settings of one source."""
 
@@ -88,6 +95,16 @@ class SourceSettings(FrozenModel):
     skip_events: Annotated[
         tuple[str, ...], Field(description="Events or tables that are counted but not stored")
     ] = ()
+    new_tables: Annotated[
+        NewTables,
+        Field(description="Whether events of tables that the source does not have yet land"),
+    ] = NewTables.LAND
+    land_events: Annotated[
+        tuple[str, ...],
+        Field(
+            description="Events or tables that land although they are new and new_tables is skip"
+        ),
+    ] = ()
     max_columns: Annotated[
         int,
         Field(
@@ -106,6 +123,9 @@ class SourceSettings(FrozenModel):
             "older than this, such as 2h; off by default"
         ),
     ] = ""
+    ledger_folder: str = ""
+    """Where ledger, reports and quarantine stay when a replay moves the tables to another folder;
+    empty if all are in the folder of the same name. Users do not set it."""
     _notes: tuple[str, ...] = PrivateAttr(())
 
     @model_validator(mode="wrap")
@@ -161,7 +181,7 @@ class SourceSettings(FrozenModel):
             raise ValueError(f"{RESERVED[value]} this name; choose another (--database)")
         return value
 
-    @field_validator("skip_events")
+    @field_validator("skip_events", "land_events")
     @classmethod
     def _drop_empty_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(filter(None, value))  # so that `--skip-event ''` empties the list
@@ -198,9 +218,19 @@ class SourceSettings(FrozenModel):
         return settings
 
     @property
-    def folder(self) -> str:
-        """The source's folder name in the lake's paths."""
+    def table_folder(self) -> str:
+        """The name of the folder that has the source's tables."""
         return self.source if self.partition_by_slug else self.source_id
+
+    @property
+    def folder(self) -> str:
+        """The source's folder name in all other paths of the lake."""
+        return self.ledger_folder or self.table_folder
+
+    def with_folder(self, folder: str) -> "SourceSettings":
+        """These settings for a source whose ledger is in `folder`, wherever its tables are."""
+        kept = "" if folder == self.table_folder else folder
+        return self.model_copy(update={"ledger_folder": kept})
 
     @property
     def given(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from eventlake.model.settings import SourceSettings
 
 def source_path(layout: Layout, settings: SourceSettings) -> str:
     """The folder of a source's new tables."""
-    return f"{settings.data_folder or layout.data}/{settings.folder}"
+    return f"{settings.data_folder or layout.data}/{settings.table_folder}"
 
 
 def table_path(layout: Layout, settings: SourceSettings, schema: TableSchema) -> str:

@@ -57,3 +57,5 @@ class Tunables:
     write: WriteTunables = field(default_factory=WriteTunables)
     retired_seconds: float = 86_400.0
     """Seconds before a replaced index file is deleted: runs planned earlier may still read it."""
+    kept_seconds: float = 7 * 86_400.0
+    """Seconds before a replaced data file that was kept is deleted; Delta's own default."""

@@ -69,6 +69,8 @@ class ReadJob:
     tunables: ReadTunables
     staged_files: Mapping[str, str] = field(default_factory=dict)
     """By address of an input that the run has written, its address in the stage."""
+    known: frozenset[str] | None = None
+    """As in `Rules`."""
     replaces: Replacement | None = None
     """For a replay, the rows that it replaces: it ignores other events and invalid lines."""
 

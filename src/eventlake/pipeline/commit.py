@@ -1,7 +1,8 @@
 """Commit: the one atomic step; two runs of a source never both land the same event."""
 
 from base64 import b64decode
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
@@ -19,6 +20,23 @@ from eventlake.pipeline.id_files import read_ids
 from eventlake.pipeline.user_index import list_users
 from eventlake.stores import Store
 from eventlake.suppression import read_suppression_list
+
+
+@contextmanager
+def detect_changes(ledger: Ledger, base: int) -> Iterator[None]:
+    """Raise `Conflict` for `InvalidSettings` in the block if others have committed after `base`.
+
+    What the block reads, such as a file of a table, may have been replaced by them.
+    """
+    try:
+        yield
+    except InvalidSettings as problem:
+        if not ledger.has_commits_after(base):
+            raise
+        raise Conflict(
+            f"another run of {ledger.folder} committed meanwhile and changed what this run reads: "
+            f"{problem}; this run landed nothing: run it again"
+        ) from problem
 
 
 def append_commit(ledger: Ledger, base: int, commit: Commit) -> tuple[int, Commit]:

@@ -7,22 +7,34 @@ from functools import partial
 from eventlake import reports
 from eventlake.archive import bucket_address, is_address, lake_path, locate_input
 from eventlake.errors import EventLakeError, InvalidSettings
+from eventlake.kernels.chunk import RECEIVED_AT
 from eventlake.lake import Lake
 from eventlake.ledger import (
     REPORTS,
     Ledger,
     add_refusals,
+    list_staged_runs,
     read_refusals,
     remove_refusals,
     remove_stage,
 )
+from eventlake.ledger.files import LiveFile
 from eventlake.model import report
-from eventlake.model.commit import Commit, Rewrite, TableChange, TableCommit, Transaction
+from eventlake.model.commit import (
+    ColumnStats,
+    Commit,
+    CommitKind,
+    DataFile,
+    Rewrite,
+    TableChange,
+    TableCommit,
+    Transaction,
+)
 from eventlake.model.erasure import Erasure, Receipt
 from eventlake.model.report import Problems, report_lines, stamp, to_lines
 from eventlake.model.tables import table_path
 from eventlake.parallel import TableWork, run_per_table
-from eventlake.pipeline.register import register, register_refused
+from eventlake.pipeline.register import register, register_refused, repeat_withdrawals
 from eventlake.pipeline.schema_files import schema_work
 from eventlake.ports import Progress
 from eventlake.stores import Store
@@ -51,11 +63,12 @@ def finish_commit(lake: Lake, sequence: int, commit: Commit, progress: Progress)
     problems = Problems()
     publish(lake, sequence, commit, problems, progress)
     refused = register(lake, commit, problems, progress)
+    refused |= repeat_withdrawals(lake, commit, list_later(lake, sequence, commit))
     needs_stage = bool(problems) or not _record_refusals(lake, commit, refused)
     notes = _take_notes(refused)
     problems.add({REPORT_KEY.get(name, name): error for name, error in refused.items()})
     path = write_report(lake, commit, problems, progress)
-    if commit.erasure:
+    if commit.erasure and is_receipted(commit):
         receipt = lake.layout.receipt_path(commit.settings.folder, commit.run_id)
         remaining, source = find_unchanged(lake, commit), commit.settings.source
         write_receipt(lake, receipt, commit.run_id, source, commit.erasure, remaining)
@@ -112,16 +125,42 @@ def publish(
     The key of all but the tables is "". Can be repeated, and done by several runs at
     once.
     """
-    transaction = Transaction(
-        source=commit.settings.folder, run_id=commit.run_id, sequence=sequence
-    )
     removed = _removed_since(lake, sequence, commit)
+    errors = _publish_without(lake, sequence, commit, removed, progress)
+    # Another run may have published a file for this one, and then replaced and deleted it.
+    while errors and (now := _removed_since(lake, sequence, commit)) != removed:
+        removed = now
+        errors = _publish_without(lake, sequence, commit, removed, progress)
+    problems.add(errors)
+
+
+def _publish_without(
+    lake: Lake, sequence: int, commit: Commit, removed: frozenset[str], progress: Progress
+) -> dict[str, EventLakeError]:
+    """Do `publish`, but leave out what later commits have removed; return errors by table."""
     work: list[TableWork] = [("", partial(_publish_objects, lake, commit, removed))]
-    for table in commit.tables:
-        change = _table_change(lake, commit, table, removed)
-        if change.adds or change.removes or change.new_columns:
-            work.append((table.table.name, partial(lake.format.publish, change, transaction)))
-    problems.add(run_per_table("publish", [*work, *schema_work(lake, commit)], progress))
+    earlier = [
+        _list_changes(lake, number, one, _removed_since(lake, number, one))
+        for number, one in _find_unpublished(lake, sequence, commit)
+    ]
+    for name, change in _list_changes(lake, sequence, commit, removed).items():
+        before = [changes[name] for changes in earlier if name in changes]
+        work.append((name, partial(lake.format.publish, [*before, change])))
+    return run_per_table("publish", [*work, *schema_work(lake, commit)], progress)
+
+
+def _find_unpublished(lake: Lake, sequence: int, commit: Commit) -> list[tuple[int, Commit]]:
+    """The commits before `sequence`, in order, whose runs have not ended; none without versions.
+
+    A run removes its stage when all its tables are published, so the others are complete.
+    """
+    ledger = lake.ledger(commit.settings.folder)
+    runs = list_staged_runs(ledger) if lake.format.versioned else []
+    if runs in ([], [commit.run_id]):
+        return []
+    state = ledger.read_state()
+    numbers = (ledger.find_sequence(run_id, state) or sequence for run_id in runs)
+    return [(one, ledger.read_commit(one)) for one in sorted(numbers) if one < sequence]
 
 
 def _publish_objects(lake: Lake, commit: Commit, removed: frozenset[str]) -> None:
@@ -129,12 +168,12 @@ def _publish_objects(lake: Lake, commit: Commit, removed: frozenset[str]) -> Non
 
     Then deletes the objects that were rewritten. Paths in `removed` are not published.
     """
-    for ids in (*commit.ids, *commit.removed_ids, *(merge.file for merge in commit.merges)):
-        lake.store.publish(ids.staged, ids.path)
+    id_files = (*commit.ids, *commit.removed_ids, *(merge.file for merge in commit.merges))
+    objects = {one.path: one.staged for one in id_files} | commit.objects
+    objects |= {lake_path(one.uri): one.staged for one in commit.inputs if one.staged}
     if commit.users:
-        lake.store.publish(commit.users.staged, commit.users.path)
-    logs = {lake_path(one.uri): one.staged for one in commit.inputs if one.staged}
-    for path, staged in (commit.objects | logs).items():
+        objects[commit.users.path] = commit.users.staged
+    for path, staged in objects.items():
         if path not in removed and "://" not in path:
             lake.store.publish(staged, path)
     lake.store.delete(sorted(path for path in commit.rewritten_paths if "://" not in path))
@@ -181,6 +220,11 @@ def find_unchanged(lake: Lake, commit: Commit) -> tuple[str, ...]:
     return tuple(one.path for one in commit.rewrites if "://" in one.path and is_there(one))
 
 
+def is_receipted(commit: Commit) -> bool:
+    """Whether a commit has erased events, or could not read all raw logs."""
+    return commit.erasure is not None and bool(commit.erasure.files or commit.erasure.unreadable)
+
+
 def write_receipt(
     lake: Lake, path: str, run_id: str, source: str, erasure: Erasure, remaining: tuple[str, ...]
 ) -> None:
@@ -200,21 +244,96 @@ def write_receipt(
 
 def _removed_since(lake: Lake, sequence: int, commit: Commit) -> frozenset[str]:
     """Paths that later commits removed: publishing late must not add them again."""
-    later = lake.ledger(commit.settings.folder).commits_after(sequence)
-    return frozenset[str]().union(*(one.removed_paths | one.rewritten_paths for _, one in later))
+    later = list_later(lake, sequence, commit)
+    gone = (one.removed_paths | one.rewritten_paths | {*one.deletes} for one in later)
+    return frozenset[str]().union(*gone)
+
+
+def list_later(lake: Lake, sequence: int, commit: Commit) -> list[Commit]:
+    """Read the commits that follow a commit of the same source."""
+    ledger = lake.ledger(commit.settings.folder)
+    return [later for _, later in ledger.commits_after(sequence)]
+
+
+def _list_changes(
+    lake: Lake, sequence: int, commit: Commit, removed: frozenset[str]
+) -> dict[str, TableChange]:
+    """The changes of a commit to publish, by table; later commits have removed `removed`."""
+    transaction = _transaction(lake, sequence, commit)
+    changes = (_table_change(lake, commit, one, transaction, removed) for one in commit.tables)
+    return {change.table.name: change for change in changes if change.has_changes}
+
+
+def _transaction(lake: Lake, sequence: int, commit: Commit) -> Transaction:
+    folder, first = commit.settings.folder, commit
+    if sequence > 1 and lake.format.versioned:
+        first = lake.ledger(folder).read_commit(1)
+    return Transaction(
+        source=folder,
+        ledger=first.run_id,
+        run_id=commit.run_id,
+        sequence=sequence,
+        kind=commit.kind,
+    )
 
 
 def _table_change(
-    lake: Lake, commit: Commit, table: TableCommit, removed: frozenset[str]
+    lake: Lake,
+    commit: Commit,
+    table: TableCommit,
+    transaction: Transaction,
+    removed: frozenset[str],
 ) -> TableChange:
-    """Build the change to publish from a table's commit, without adding the paths in `removed`."""
+    """Build the change to publish from a table's commit; later commits have removed `removed`."""
     return TableChange(
+        transaction=transaction,
         location=table_path(lake.layout, commit.settings, table.table),
         table=table.table,
         partition_columns=commit.settings.date_partition.columns,
         new_columns=table.new_columns,
-        adds=tuple(file for file in table.adds if file.path not in removed),
+        adds=table.adds,
         removes=table.removes,
+        superseded=removed.intersection(file.path for file in table.adds),
+        is_new=table.is_new,
+        is_dropped=table.dropped,
+        keeps_removed=commit.keeps_removed,
+    )
+
+
+def list_complete_changes(lake: Lake, ledger: Ledger) -> list[TableChange]:
+    """For each table of a source, the change that adds all its live files to an empty table."""
+    state, files = ledger.read_state_and_files()
+    settings = state.settings
+    if settings is None:
+        return []
+    newest = ledger.read_commit(state.sequence)
+    transaction = _transaction(lake, state.sequence, newest)
+    unfinished = (*_find_unpublished(lake, state.sequence, newest), (state.sequence, newest))
+    tables = (table for _, commit in unfinished for table in commit.tables)
+    staged = {file.path: file.staged for table in tables for file in table.adds}
+    return [
+        TableChange(
+            transaction=transaction.model_copy(update={"kind": CommitKind.LOAD}),
+            location=table_path(lake.layout, settings, schema),
+            table=schema,
+            partition_columns=settings.date_partition.columns,
+            adds=tuple(_data_file(one, staged.get(one.path, "")) for one in files.get(name, ())),
+        )
+        for name, schema in state.tables.items()
+    ]
+
+
+def _data_file(file: LiveFile, staged: str) -> DataFile:
+    stats: dict[str, ColumnStats] = {}
+    if file.received:
+        stats[RECEIVED_AT] = (0, *file.received)
+    return DataFile(
+        path=file.path,
+        rows=file.rows,
+        bytes=file.bytes,
+        partition=file.partition,
+        staged=staged,
+        stats=stats,
     )
 
 

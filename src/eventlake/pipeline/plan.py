@@ -1,7 +1,7 @@
 """Plan a run: check its settings, collect what the run needs."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from eventlake.errors import InvalidSettings
 from eventlake.kernels.dedupe import DAY_MICROS
@@ -10,6 +10,7 @@ from eventlake.model.claims import names_of
 from eventlake.model.commit import DataFile, IdFile, Input, Plan, Replacement
 from eventlake.model.layout import DatePartition
 from eventlake.model.settings import FIXED, SourceSettings, rebuild_command
+from eventlake.model.tunables import Tunables
 from eventlake.model.types import Type
 from eventlake.pipeline.history import History
 
@@ -25,15 +26,14 @@ def make_plan(
     settings: SourceSettings,
     inputs: Sequence[Input],
     time_ns: int,
-    retired_seconds: float,
+    tunables: Tunables,
     retyped: dict[str, dict[str, Type]] | None = None,
 ) -> Plan:
     """Plan a run over new inputs at `time_ns`, starting from the ledger's state. Writes nothing.
 
-    It deletes index files that were replaced more than `retired_seconds` ago. `retyped` are new
+    It deletes index files and kept data files that were replaced long enough ago. `retyped` are new
     types of columns, by table.
     """
-    retired_before = time_ns - retired_seconds * 10**9
     return Plan(
         run_id=f"{time_ns:019d}",
         settings=settings,
@@ -42,10 +42,19 @@ def make_plan(
         tables=state.tables,
         ids=state.ids,
         merges=plan_merges(state.ids),
-        deletes=tuple(path for path, run in state.retired.items() if int(run) < retired_before),
+        deletes=(
+            *_list_older(state.retired, time_ns, tunables.retired_seconds),
+            *_list_older(state.kept_files, time_ns, tunables.kept_seconds),
+        ),
         renamed=is_renamed(state, settings),
         retyped=retyped or {},
     )
+
+
+def _list_older(paths: Mapping[str, str], time_ns: int, seconds: float) -> Iterator[str]:
+    """Yield the paths whose run is older than `seconds`; runs are named by their time."""
+    limit = time_ns - seconds * 10**9
+    return (path for path, run in paths.items() if int(run) < limit)
 
 
 def make_replay_plan(

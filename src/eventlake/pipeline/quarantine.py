@@ -1,6 +1,6 @@
 """The quarantine: tasks write their invalid lines in parts, which one task merges."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -75,7 +75,11 @@ def read_quarantine(store: Store, path: str) -> Iterator[pa.RecordBatch]:
 
 def find_quarantine_files(ledger: Ledger) -> list[str]:
     """The paths of a source's live quarantine files; in the stage if they are not published yet."""
-    files = ledger.list_quarantine()
+    return choose_published(ledger, ledger.list_quarantine())
+
+
+def choose_published(ledger: Ledger, files: Mapping[str, str]) -> list[str]:
+    """The paths of quarantine files, given with those in the stage, as they can be read now."""
     folder = f"{ledger.layout.quarantine}/{ledger.folder}"
     published = {one.path for one in ledger.store.objects(folder)}
     return [path if path in published else staged for path, staged in files.items()]

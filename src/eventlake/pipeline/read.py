@@ -38,7 +38,14 @@ class _ReadTask:
 
     def __init__(self, job: ReadJob, number: int) -> None:
         settings = job.settings
-        rules = Rules(settings.naming, settings.table_prefix, job.skip, job.suppressed, job.renamed)
+        rules = Rules(
+            settings.naming,
+            settings.table_prefix,
+            job.skip,
+            job.suppressed,
+            job.renamed,
+            known=job.known,
+        )
         if window := job.replaces:
             rules = replace(rules, since=window.since, until=window.until, tables=window.tables)
         self.job, self.number, self.unchecked_bytes = job, number, 0

@@ -7,6 +7,7 @@ from eventlake.lake import Lake
 from eventlake.ledger import Ledger, State, is_dead, list_staged_runs
 from eventlake.model.report import Problems
 from eventlake.pipeline.finish import clean_up, finish_commit, finish_registration, publish
+from eventlake.pipeline.table_format import check_format
 from eventlake.ports import Progress
 
 
@@ -45,10 +46,11 @@ def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[tuple[str, 
 
     First registers what the catalog refused earlier. A committed run that is alive is only helped
     to publish. Stages of uncommitted runs stay, for the commit that abandons them. Errors of tables
-    are left to the next run.
+    are left to the next run. Raises `InvalidSettings` if the tables have another format.
     """
-    finish_registration(lake, ledger, progress)
     unfinished = find_unfinished_runs(ledger, lake.clock.now())
+    check_format(lake, unfinished.state)
+    finish_registration(lake, ledger, progress)
     for sequence, run_is_dead in unfinished.to_finish.items():
         commit = ledger.read_commit(sequence)
         if run_is_dead:

@@ -16,7 +16,7 @@ from eventlake.model.schema import Column, TableSchema
 from eventlake.model.settings import SourceSettings
 from eventlake.model.tables import catalog_name, table_path
 from eventlake.parallel import TableWork, run_per_table
-from eventlake.ports import NoProgress, Progress
+from eventlake.ports import FollowsTables, NoProgress, Progress
 
 Partition = Mapping[str, str]
 
@@ -44,6 +44,8 @@ def register(
     refused = run_per_table("register", withdrawals, NoProgress())
     left_out = {*unpublished, *refused}
     tables = {name: table for name, table in tables.items() if name not in left_out}
+    if not tables and isinstance(lake.catalog, FollowsTables):
+        return refused  # nothing is new, and the table of reports was registered with the first
     tables[REPORTS] = reports_table(lake, commit.settings, run_day(commit.run_id))
     errors = refused | _ensure(lake, tables, progress)
     missing = [
@@ -54,6 +56,39 @@ def register(
         errors = {name: one for name, one in errors.items() if name not in again}
         errors |= _ensure(lake, again, progress)
     return errors
+
+
+def repeat_withdrawals(
+    lake: Lake, commit: Commit, later: Sequence[Commit]
+) -> dict[str, EventLakeError]:
+    """Remove from the catalog again what later commits removed of the tables of a commit.
+
+    Their runs may have done so before this one registered its tables, and so brought it back.
+    Returns the errors by table.
+    """
+    is_complete = commit.renamed or commit.is_whole
+    names = {one.table.name for one in commit.tables}
+    removals = [
+        (other, one)
+        for other in later
+        for one in other.tables
+        if (one.removes or one.retyped or one.dropped) and (is_complete or one.table.name in names)
+    ]
+    if not removals or commit.kind is CommitKind.COMPACT:
+        return {}
+    ledger = lake.ledger(commit.settings.folder)
+    files, state = ledger.list_live_files(), ledger.read_state()
+    work = [
+        (one.table.name, partial(_withdraw, lake, other, one, files.get(one.table.name, ())))
+        for other, one in removals
+    ]
+    errors: dict[str, EventLakeError] = {}
+    for withdrawal in work:  # one after the other: several may be of one table
+        errors |= run_per_table("register", [withdrawal], NoProgress())
+    removed = {one.table.name for _, one in removals}
+    schemas = [table for name, table in state.tables.items() if name in removed]
+    tables = complete_tables(lake, ledger, state.settings or commit.settings, schemas)
+    return errors | _ensure(lake, tables, NoProgress())
 
 
 def register_refused(
@@ -136,6 +171,9 @@ def _withdraw(lake: Lake, commit: Commit, one: TableCommit, files: Sequence[Live
     if commit.is_whole or one.dropped:
         entry = lake.catalog.table(table.database, table.name)
         is_gone = one.dropped and not files  # a later commit may have made it again
+        if entry and _has_moved(entry, table, one):
+            lake.catalog.drop(entry)
+            return
         if entry and entry.location == table.location and (is_gone or _is_obsolete(entry, table)):
             lake.catalog.drop(entry)
             return
@@ -160,10 +198,20 @@ def _restore_partitions(lake: Lake, commit: Commit, one: TableCommit, table: Cat
             raise error
 
 
+def _has_moved(entry: CatalogTable, table: CatalogTable, one: TableCommit) -> bool:
+    """Whether the catalog's entry is of the folder that a commit has moved the table from."""
+    removed = (file.path for file in one.removes)
+    return entry.location != table.location and any(
+        path.startswith(f"{entry.location}/") for path in removed
+    )
+
+
 def _is_obsolete(entry: CatalogTable, table: CatalogTable) -> bool:
-    """Whether the catalog's entry has other partition columns, or a column that `table` lacks."""
+    """Whether the catalog's entry has other partition columns, another order, or more columns."""
     is_same_key = entry.partition_columns == table.partition_columns
-    return not is_same_key or bool(table.missing_columns(entry.columns))
+    shared = {column.name for column in entry.columns}
+    order = [column.name for column in table.columns if column.name in shared]
+    return not is_same_key or order != [column.name for column in entry.columns]
 
 
 def _changed_tables(lake: Lake, commit: Commit) -> dict[str, CatalogTable]:
@@ -176,8 +224,15 @@ def _changed_tables(lake: Lake, commit: Commit) -> dict[str, CatalogTable]:
             update={"is_partial": not one.is_new}
         )
         for one in commit.tables
-        if (one.adds or one.new_columns) and not one.dropped
+        if _has_news(lake, one) and not one.dropped
     }
+
+
+def _has_news(lake: Lake, one: TableCommit) -> bool:
+    """Whether a commit has something of a table that the catalog must be told of."""
+    if isinstance(lake.catalog, FollowsTables):
+        return one.is_new or bool(one.new_columns)
+    return bool(one.adds or one.new_columns)
 
 
 def complete_tables(
@@ -209,6 +264,7 @@ def catalog_table(
         columns=schema.columns,
         partition_columns=settings.date_partition.columns,
         partitions=tuple(map(dict, unique)) if lake.format.needs_partitions else (),
+        format=lake.format.name,
     )
 
 

@@ -11,6 +11,7 @@ from eventlake.model.schema import TableSchema, standard_columns
 from eventlake.model.settings import SourceSettings
 from eventlake.model.tables import catalog_name, table_path
 from eventlake.model.types import Type
+from eventlake.ports import FollowsTables
 
 Types = Mapping[str, Mapping[str, Type]]
 """Types by table and column."""
@@ -39,9 +40,10 @@ def find_retyped(lake: Lake, ledger: Ledger, state: State) -> CatalogTypes:
 
     Raises `InvalidSettings` if a column has a type that EventLake does not write, or if it is a
     standard column, the types of which are fixed. With a catalog that cannot be read, returns no
-    types and a warning: registering the run's tables fails with the same error.
+    types and a warning: registering the run's tables fails with the same error. A catalog that
+    follows the tables is not read.
     """
-    if state.settings is None or not state.tables:
+    if state.settings is None or not state.tables or isinstance(lake.catalog, FollowsTables):
         return CatalogTypes({})
     try:
         entries = {one.name: one for one in lake.catalog.tables(state.settings.database)}
@@ -49,6 +51,8 @@ def find_retyped(lake: Lake, ledger: Ledger, state: State) -> CatalogTypes:
         return CatalogTypes({}, (f"types in the catalog were not checked: {problem}",))
     changes = list(_find_changes(lake, state, state.settings, entries))
     changes = _leave_out_unregistered(ledger, changes)
+    if lake.format.versioned:
+        return CatalogTypes({}, tuple(_describe_ignored(state, one) for one in changes))
     if problems := [one.problem for one in changes if one.problem]:
         raise InvalidSettings("; ".join(problems))
     retyped: dict[str, dict[str, Type]] = {}
@@ -111,6 +115,16 @@ def _compare_types(
         else:
             problem = ""
         yield ColumnChange(schema.name, column.name, before, column.type, problem)
+
+
+def _describe_ignored(state: State, change: ColumnChange) -> str:
+    """Return the warning that a type in the catalog is not that of the table's own log."""
+    assert state.settings
+    table = f"{state.settings.database}.{catalog_name(state.settings, state.tables[change.table])}"
+    return (
+        f"{table}.{change.column} was changed from {change.before} to {change.now} in the catalog, "
+        "but the table's own log decides: use `eventlake retype --replay`, or change it back"
+    )
 
 
 def _describe_change(settings: SourceSettings, schema: TableSchema, change: ColumnChange) -> str:

@@ -11,13 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from eventlake.errors import EventLakeError, Internal, InvalidSettings
-from eventlake.ledger import Lease, Ledger, lease_path, read_lease
+from eventlake.ledger import Lease, Ledger, is_running, lease_path, list_staged_runs, read_lease
 from eventlake.model.commit import Commit
-from eventlake.model.job import Job, JobState, Phase, Step
+from eventlake.model.job import Job, JobState, Phase, Step, SubmittedJob
 from eventlake.model.layout import Layout
 from eventlake.model.report import FAILED, Line, Problems
 from eventlake.pipeline.finish import FinishResult, clean_up, finish_commit
 from eventlake.pipeline.sync import Run, fail_run
+from eventlake.pipeline.table_format import check_tables
 from eventlake.ports import JobRunner
 
 
@@ -45,6 +46,12 @@ class SubmitterLease:
         mine = self.lease.to_json()
         self.ledger.store.update(self.path, lambda data: mine if data == mine else None)
 
+    def take_over(self, previous: Lease) -> None:
+        """Replace the lease of a submitter that has died; another lease stays."""
+        old, mine = previous.to_json(), self.lease.to_json()
+        if read_lease(self.ledger, self.run_id) == previous:
+            self.ledger.store.update(self.path, lambda data: mine if data == old else None)
+
     @property
     def is_held(self) -> bool:
         """Whether the job has not yet taken the stage over; False also if the stage is gone."""
@@ -60,6 +67,7 @@ def submit_run(run: Run, runner: JobRunner) -> tuple[Commit, FinishResult]:
     own = Lease(folder=run.ledger.folder, host=socket.gethostname(), pid=os.getpid())
     lease = SubmitterLease(run.ledger, run.plan.run_id, own)
     try:
+        check_tables(run.lake, run.plan)
         with run.time_step("submit"):
             lease.write()
             write_job(run)
@@ -68,6 +76,54 @@ def submit_run(run: Run, runner: JobRunner) -> tuple[Commit, FinishResult]:
     except BaseException as problem:
         fail_run(run, problem)
         raise
+    with suppress(EventLakeError):  # without it, only another process cannot follow the job
+        _write_handle(run, SubmittedJob(handle=handle, host=own.host, pid=own.pid))
+    return _follow_job(run, runner, handle, lease)
+
+
+def attach_run(run: Run, runner: JobRunner, submitted: SubmittedJob) -> tuple[Commit, FinishResult]:
+    """Wait for a job whose submitter has died; returns and raises what `submit_run` would.
+
+    The stage stays this process's until the job takes it over, if it has not.
+    """
+    own = Lease(folder=run.ledger.folder, host=socket.gethostname(), pid=os.getpid())
+    lease = SubmitterLease(run.ledger, run.plan.run_id, own)
+    lease.take_over(Lease(folder=own.folder, host=submitted.host, pid=submitted.pid))
+    _write_handle(run, SubmittedJob(handle=submitted.handle, host=own.host, pid=own.pid))
+    return _follow_job(run, runner, submitted.handle, lease)
+
+
+def find_detached_jobs(ledger: Ledger) -> dict[str, SubmittedJob]:
+    """The jobs of a source whose submitter was on this machine and has died, by run."""
+    found = {}
+    for run_id in list_staged_runs(ledger):
+        path = _handle_path(ledger.layout.stage_path(run_id))
+        if not ledger.store.exists(path):
+            continue
+        job = SubmittedJob.from_json(ledger.store.read(path))
+        if job.host == socket.gethostname() and not is_running(job.pid):
+            found[run_id] = job
+    return found
+
+
+def read_stored_job(ledger: Ledger, run_id: str) -> Job | None:
+    """The job in the stage of a run; None if it was cancelled."""
+    path = f"{ledger.layout.stage_path(run_id)}/job.json"
+    return Job.from_json(ledger.store.read(path)) if ledger.store.exists(path) else None
+
+
+def _handle_path(stage: str) -> str:
+    return f"{stage}/submitted.json"
+
+
+def _write_handle(run: Run, submitted: SubmittedJob) -> None:
+    run.lake.store.write(_handle_path(run.stage), submitted.to_json())
+
+
+def _follow_job(
+    run: Run, runner: JobRunner, handle: str, lease: SubmitterLease
+) -> tuple[Commit, FinishResult]:
+    """Wait for a job and return its result; see `submit_run` for errors and interrupts."""
     try:
         state = wait_for_job(run, runner, handle, lease)
     except EventLakeError as problem:

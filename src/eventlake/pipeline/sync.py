@@ -35,7 +35,7 @@ from eventlake.pipeline.build_commit import (
     sort_files,
 )
 from eventlake.pipeline.chunks import ReadJob
-from eventlake.pipeline.commit import append_commit
+from eventlake.pipeline.commit import append_commit, detect_changes
 from eventlake.pipeline.compact import CompactJob, compact_task, plan_merges
 from eventlake.pipeline.dedupe import DedupeJob, dedupe_task
 from eventlake.pipeline.evolve import evolve, refine
@@ -57,6 +57,7 @@ from eventlake.pipeline.results import (
     group_chunks,
 )
 from eventlake.pipeline.stage_paths import count_rows
+from eventlake.pipeline.table_format import check_tables, list_known, list_skipped, with_format
 from eventlake.pipeline.tasks import Packed, Watch, Work, plan_tasks, run_tasks
 from eventlake.pipeline.user_index import input_key, join_parts
 from eventlake.pipeline.write import WriteJob, plan_units, write_task
@@ -149,9 +150,12 @@ def sync(run: Run, prepare: Callable[[Run], Commit] | None = None) -> tuple[Comm
     """
     with ExitStack() as stack:
         try:
+            check_tables(run.lake, run.plan)
             stack.enter_context(Stage(run.ledger, run.plan.run_id))
             usual = compact_files if run.plan.compacts else prepare_commit
-            sequence, commit = commit_run(run, (prepare or usual)(run))
+            with detect_changes(run.ledger, run.plan.base):
+                prepared = (prepare or usual)(run)
+            sequence, commit = commit_run(run, prepared)
         except BaseException as problem:
             fail_run(run, problem)
             raise
@@ -217,7 +221,7 @@ def commit_run(run: Run, commit: Commit) -> tuple[int, Commit]:
     with run.time_step("commit"):
         check_counts(commit)
         run.is_committing = True
-        return append_commit(run.ledger, run.plan.base, commit)
+        return append_commit(run.ledger, run.plan.base, with_format(run.lake, commit))
 
 
 def fail_run(run: Run, problem: BaseException) -> None:
@@ -256,6 +260,7 @@ def read(run: Run) -> list[ReadResult]:
         run_id=plan.run_id,
         settings=plan.settings,
         skip=list_skipped(plan),
+        known=list_known(plan),
         renamed=renamed_tables(plan.tables.values()),
         table_types={
             name: table.types for name in plan.tables if (table := plan.starting_table(name))
@@ -277,12 +282,6 @@ def read(run: Run) -> list[ReadResult]:
         gather = GatherJob(job, plan_gather(results, run.runner.parallelism))
         answers = run.run_tasks("read", len(gather.tasks), partial(gather_task, gather), rows)
         return results + [msgspec.json.decode(answer, type=ReadResult) for answer in answers]
-
-
-def list_skipped(plan: Plan) -> frozenset[str]:
-    """The settings' `skip_events`, and the names of tables whose catalog name is among them."""
-    skip = frozenset(plan.settings.skip_events)
-    return skip.union(name for name, table in plan.tables.items() if table.catalog_name in skip)
 
 
 def _fits_page_cache(run: Run) -> bool:

@@ -11,7 +11,6 @@ from eventlake.model.contents import DetailQuery, TableQuery
 from eventlake.model.quarantine import QuarantineQuery
 from eventlake.model.values import FrozenModel
 from eventlake.services.browse import Browser
-from eventlake.services.quarantine import list_quarantined, summarize_quarantine
 
 Answer = Callable[[Browser, str, Mapping[str, Any]], FrozenModel]
 
@@ -19,10 +18,8 @@ ANSWERS: Mapping[str, Answer] = {
     "tables": lambda one, folder, query: one.list_tables(folder, TableQuery(**query)),
     "table": lambda one, folder, query: one.describe_table(folder, DetailQuery(**query)),
     "archive": lambda one, folder, _: one.list_archive(folder),
-    "quarantine": lambda one, folder, query: list_quarantined(
-        one.lake, folder, QuarantineQuery(**query)
-    ),
-    "quarantine_reasons": lambda one, folder, _: summarize_quarantine(one.lake, folder),
+    "quarantine": lambda one, folder, query: one.list_quarantined(folder, QuarantineQuery(**query)),
+    "quarantine_reasons": lambda one, folder, _: one.summarize_quarantine(folder),
 }
 """By the name of the question, the function that answers it for a source's folder."""
 

@@ -4,7 +4,7 @@ import hashlib
 import io
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from importlib import metadata
@@ -51,16 +51,16 @@ class Code(NamedTuple):
         return "./code:./environment"
 
 
-def upload(store: Store, extra: str, clock: Clock = SYSTEM_CLOCK) -> Code:
+def upload(store: Store, extras: Collection[str], clock: Clock = SYSTEM_CLOCK) -> Code:
     """Upload the code unless this version is in the lake, and return its addresses.
 
-    The packages are those of EventLake with the extra.
+    The packages are those of EventLake with the extras.
     """
     upload_if_old = partial(_upload_if_old, store, clock.now())
-    packages = required_packages(extra)
+    packages = required_packages(extras)
     # Its addresses are given to the cluster, so it may be in one place in all lakes.
     code = DEFAULT_LAYOUT.code
-    package = f"{code}/{_hash(_package_files())}"
+    package = f"{code}/{hash_files(package_files())}"
     environment = f"{code}/{_environment_hash(packages)}"
     return Code(
         entrypoint=upload_if_old(f"{package}/entrypoint.py", _write_entrypoint),
@@ -90,12 +90,13 @@ def write_package(out: IO[bytes]) -> None:
     """Write a zip of the running EventLake, installed or from a checkout."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as package:
-        for name, data in _package_files():
+        for name, data in package_files():
             package.writestr(name, data)
     out.write(buffer.getvalue())
 
 
-def _package_files() -> Iterator[tuple[str, bytes]]:
+def package_files() -> Iterator[tuple[str, bytes]]:
+    """The files of the running EventLake by their path in a package, sorted."""
     root = Path(entrypoint.__file__).parents[1]
     for file in sorted(root.rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
@@ -125,17 +126,17 @@ def _files(distribution: metadata.Distribution) -> Iterator[tuple[str, Path]]:
             yield name.as_posix(), file
 
 
-def required_packages(extra: str) -> Packages:
-    """The installed packages that EventLake's job needs with an extra, by name."""
+def required_packages(extras: Collection[str]) -> Packages:
+    """The installed packages that EventLake's job needs with these extras, by name."""
     packages: dict[str, metadata.Distribution] = {}
-    pending = [(PACKAGE, frozenset((extra,)))]
+    pending = [(PACKAGE, frozenset(extras))]
     while pending:
-        name, extras = pending.pop()
+        name, wanted = pending.pop()
         distribution = _installed(name)
         if distribution is None or name in packages or name in EXCLUDED:
             continue
         packages[name] = distribution
-        pending.extend(_requirements(distribution, extras))
+        pending.extend(_requirements(distribution, wanted))
     del packages[PACKAGE]
     return dict(sorted(packages.items()))
 
@@ -160,14 +161,15 @@ def _requirements(
 def _environment_hash(packages: Packages) -> str:
     """A hash of the file lists of the packages, which have a hash of each file."""
     lists = ((name, _record(package).encode()) for name, package in packages.items())
-    return _hash([("tag", entrypoint.platform_tag().encode()), *lists])
+    return hash_files([("tag", entrypoint.platform_tag().encode()), *lists])
 
 
 def _record(distribution: metadata.Distribution) -> str:
     return distribution.read_text("RECORD") or distribution.version
 
 
-def _hash(parts: Iterator[tuple[str, bytes]] | list[tuple[str, bytes]]) -> str:
+def hash_files(parts: Iterable[tuple[str, bytes]]) -> str:
+    """A short hash of names and contents."""
     whole = hashlib.sha256()
     for name, data in parts:
         whole.update(f"{name} {len(data)} ".encode() + data)

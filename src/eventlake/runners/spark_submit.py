@@ -85,6 +85,12 @@ class SubmittedSpark:
         return parallelism(*(int(conf.get(name, "0") or 0) for name in names))
 
 
+def on_running_cluster(settings: Mapping[str, str]) -> SubmittedSpark:
+    """The session of a cluster that was not started for the job, with what a session can set."""
+    own = {name: value for name, value in CONF.items() if name.startswith("spark.sql.")}
+    return SubmittedSpark({**own, **settings})
+
+
 def parallelism(default: int, executors: int, cores: int) -> int:
     """Number of tasks at a time by an application's settings, each of which may be 0 (unset)."""
     return default or executors * cores or PARALLELISM

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -67,6 +68,8 @@ class ManagedCollector:
         self._runtimes: dict[Place, SourceRuntime] = {}
         self._lakes: dict[tuple[str, int], OpenLake] = {}
         self._warned: set[str] = set()
+        self._list_has_changed = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def watch(self) -> None:
         """Follow the database; never returns."""
@@ -86,11 +89,19 @@ class ManagedCollector:
 
     async def watch_suppression_lists(self) -> None:
         """Apply changes of the lakes' suppression lists; never returns."""
+        self._loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(RELOAD_SECONDS)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._list_has_changed.wait(), RELOAD_SECONDS)
+            self._list_has_changed.clear()
             for key, lake in list(self._lakes.items()):
                 if await asyncio.to_thread(lake.suppression.poll):
                     self._suppress(key)
+
+    def reload_suppression_lists(self) -> None:
+        """Read the lists again at once; may be called from any thread."""
+        if self._loop:
+            self._loop.call_soon_threadsafe(self._list_has_changed.set)
 
     async def close(self) -> None:
         """Stop all sources; segments that the stores do not accept stay in the spool."""

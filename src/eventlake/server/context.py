@@ -118,6 +118,10 @@ class SetupCode:
         )
 
 
+def nothing() -> None:
+    """Do nothing."""
+
+
 @dataclass
 class ServerContext:
     """The parts that routes use."""
@@ -129,6 +133,8 @@ class ServerContext:
     setup: SetupCode | None = None
     render_metrics: Callable[[], str] = str
     """The metrics of the collector, in the format of Prometheus."""
+    on_suppression_change: Callable[[], None] = nothing
+    """Called after a lake's suppression list was changed."""
     read_collected: Callable[[], Mapping[str, CollectedEvents]] = dict
     """What the collector has received, by the source's slug."""
     trusted: str = ""

@@ -119,7 +119,8 @@ class Once:
         ] = None,
     ) -> None:
         self._key = idempotency_key
-        words = f"{request.method} {request.url.path}?{request.url.query}\n".encode()
+        # The key is the salt: bodies may have ids of users.
+        words = f"{self._key}\n{request.method} {request.url.path}?{request.url.query}\n".encode()
         self._fingerprint = sha256(words + body).hexdigest()
 
     def act(

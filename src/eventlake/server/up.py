@@ -152,6 +152,7 @@ async def _serve(
     collector = ManagedCollector(collecting, installation.database, installation.vault, app)
     watches = list[Coroutine[Any, Any, None]]()
     if app.collects:
+        context.on_suppression_change = collector.reload_suppression_lists
         await collector.refresh()
         watches = [collector.watch(), collector.watch_suppression_lists()]
     await serve_app(app, listener, lambda: on_ready(Started(url=url, setup_link=link)), watches)

@@ -120,6 +120,11 @@ def adopt(
 def _prepare(
     lake: Lake, source: str, changes: Mapping[str, object], leave_out: Sequence[str]
 ) -> "Adoption":
+    if lake.format.name != "parquet":
+        raise InvalidSettings(
+            f"format is {lake.format.name!r}: only tables of plain Parquet files can be adopted; "
+            "load their raw logs instead"
+        )
     settings = source_settings(**{"source": source, **changes}).of_workspace(lake.workspace)
     ledger = lake.ledger(settings.folder)
     if ledger.read_settings() is not None:

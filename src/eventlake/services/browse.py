@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ import pyarrow.parquet as pq
 
 from eventlake.errors import NotFound
 from eventlake.lake import Lake
-from eventlake.ledger import State
+from eventlake.ledger import Ledger, State
 from eventlake.ledger.files import LiveFile
 from eventlake.model.contents import (
     ArchiveDay,
@@ -26,19 +25,20 @@ from eventlake.model.contents import (
 )
 from eventlake.model.layout import archive_path
 from eventlake.model.naming import RESCUED
+from eventlake.model.quarantine import QuarantinePage, QuarantineQuery, QuarantineSummary
 from eventlake.model.schema import TableSchema
 from eventlake.model.settings import SourceSettings
 from eventlake.model.tables import catalog_name, table_path
-from eventlake.parallel import MAX_REQUESTS
+from eventlake.pipeline.quarantine import choose_published
+from eventlake.services.quarantine import list_quarantined, summarize_quarantine
 from eventlake.stores.damage import reading_parquet
 
-MAX_FILES = 40
-"""Files whose statistics are read to describe a table: the newest ones."""
-SAMPLE_ROWS = 200
+LOOKED_ROWS = 5_000
+LOOKED_VALUES = 2_000_000
+"""The newest rows, and values, that are read to describe a table."""
+SAMPLE_VALUES = 200
 MAX_SAMPLES = 3
 MAX_SAMPLE_CHARS = 80
-RESCUED_ROWS = 5000
-"""Rows whose rescued values are counted by column."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class SourceTables:
 
     state: State
     files: Mapping[str, Sequence[LiveFile]]
+    quarantine: Mapping[str, str]
+    """The live quarantine files: by path, the path in the stage until published."""
 
     @property
     def names(self) -> dict[str, str]:
@@ -83,10 +85,8 @@ class Browser:
         own = found.names.get(query.table)
         if own is None:
             raise NotFound(f"table is {query.table!r}: the source has no such table")
-        newest = sorted(found.files.get(own, ()), key=_time_of, reverse=True)[:MAX_FILES]
-        looked = _Looked.read(self.lake, newest)
-        rescued = self._count_rescued(newest) if looked.has(RESCUED) else Counter()
-        samples = self._read_samples(newest) if query.with_samples else {}
+        newest = sorted(found.files.get(own, ()), key=_time_of, reverse=True)
+        looked = self._look_at(newest, len(found.state.tables[own].columns))
         schema, settings = found.state.tables[own], _settings_of(found.state)
         pinned = found.state.pinned.get(own, {})
         summary = _summarize(found, query.table, own)
@@ -96,21 +96,32 @@ class Browser:
             partition_columns=settings.date_partition.columns,
             location=location,
             looked_at_rows=looked.rows,
-            rescued_share=looked.share_of_values(RESCUED) if looked.rows else None,
+            rescued_share=looked.values[RESCUED] / looked.rows if looked.rows else None,
             columns=tuple(
                 ColumnDetail(
                     name=one.name,
                     type=str(one.type),
                     is_pinned=one.name in pinned,
                     null_share=looked.null_share(one.name),
-                    rescued=rescued[one.name],
+                    rescued=looked.rescued[one.name],
                     last_seen=looked.last_seen.get(one.name),
-                    samples=tuple(samples.get(one.name, ())),
+                    samples=tuple(looked.samples.get(one.name, ())) if query.with_samples else (),
                 )
                 for one in schema.columns
             ),
             sql=tuple(write_sql(summary, schema, settings, location)),
         )
+
+    def list_quarantined(self, folder: str, query: QuarantineQuery) -> QuarantinePage:
+        """A page of a source's quarantined lines, those of the newest runs first."""
+        return list_quarantined(self.lake, folder, query, self._find_quarantine)
+
+    def summarize_quarantine(self, folder: str) -> QuarantineSummary:
+        """How many lines are in a source's quarantine, by the day of their run and reason."""
+        return summarize_quarantine(self.lake, folder, self._find_quarantine)
+
+    def _find_quarantine(self, ledger: Ledger) -> list[str]:
+        return choose_published(ledger, self._read(ledger.folder).quarantine)
 
     def list_archive(self, folder: str) -> ArchiveDays:
         """The days of a source's archive, oldest first."""
@@ -131,93 +142,57 @@ class Browser:
         """The tables of a source, read again if it has newer commits."""
         ledger, known = self.lake.ledger(folder), self._known.get(folder)
         if known is None or ledger.has_commits_after(known.state.sequence):
-            self._known[folder] = SourceTables(*ledger.read_state_and_files())
+            state, files = ledger.read_state_and_files()
+            self._known[folder] = SourceTables(state, files, ledger.list_quarantine())
         return self._known[folder]
 
     def _locate(self, settings: SourceSettings, schema: TableSchema) -> str:
         store = self.lake.store
         return f"{store.root}/{table_path(self.lake.layout, settings, schema)}"
 
-    def _count_rescued(self, files: Sequence[LiveFile]) -> Counter[str]:
-        """Rescued values in the newest rows, by the last part of their path as a column's name."""
-        counts: Counter[str] = Counter()
-        for values in self._read_columns(files, [RESCUED], RESCUED_ROWS):
-            for text in values[RESCUED]:
-                if text:
-                    counts.update(_column_of(path) for path in json.loads(str(text)))
-        return counts
-
-    def _read_samples(self, files: Sequence[LiveFile]) -> dict[str, list[str]]:
-        """Some different values of each column in the newest file."""
-        samples: dict[str, list[str]] = {}
-        for values in self._read_columns(files[:1], None, SAMPLE_ROWS):
-            for name, column in values.items():
-                distinct = dict.fromkeys(str(one) for one in column if one is not None)
-                samples[name] = [_shorten(one) for one in list(distinct)[:MAX_SAMPLES]]
-        return samples
-
-    def _read_columns(
-        self, files: Sequence[LiveFile], columns: list[str] | None, max_rows: int
-    ) -> Iterable[dict[str, list[object]]]:
-        rows = 0
+    def _look_at(self, files: Sequence[LiveFile], columns: int) -> "_Looked":
+        """Read the newest rows of a table."""
+        looked = _Looked()
+        wanted = min(LOOKED_ROWS, max(1, LOOKED_VALUES // max(1, columns)))
         for one in files:
-            if rows >= max_rows:
-                return
             with reading_parquet(self.lake.store, one.path), self.lake.store.open(one.path) as file:
-                opened = pq.ParquetFile(file)
-                wanted = columns and [name for name in columns if name in opened.schema_arrow.names]
-                if columns and not wanted:
-                    continue
-                for batch in opened.iter_batches(min(max_rows, 1000), columns=wanted):
-                    yield pa.Table.from_batches([batch]).to_pydict()
-                    rows += batch.num_rows
-                    if rows >= max_rows:
-                        break
+                for batch in pq.ParquetFile(file).iter_batches(min(wanted, 1000)):
+                    looked.add(one, batch)
+                    if looked.rows >= wanted:
+                        return looked
+        return looked
 
 
 @dataclass
 class _Looked:
-    """The statistics of some files of a table."""
+    """What the newest rows of a table have."""
 
     rows: int = 0
     values: Counter[str] = field(default_factory=Counter)
     """By column, the number of values that are not null."""
+    rescued: Counter[str] = field(default_factory=Counter)
+    """By column, the number of values that are in `_rescued_data` instead."""
     last_seen: dict[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, lake: Lake, files: Sequence[LiveFile]) -> "_Looked":
-        """Read the footers of files, the newest first."""
-
-        def read_footer(file: LiveFile) -> pq.FileMetaData:
-            with reading_parquet(lake.store, file.path), lake.store.open(file.path) as opened:
-                return pq.read_metadata(opened)
-
-        looked = cls()
-        with ThreadPoolExecutor(MAX_REQUESTS) as pool:  # reads from a bucket mostly wait
-            for file, footer in zip(files, pool.map(read_footer, files), strict=True):
-                looked._add(file, footer)
-        return looked
-
-    def has(self, column: str) -> bool:
-        return self.values[column] > 0
-
-    def share_of_values(self, column: str) -> float:
-        return self.values[column] / self.rows
+    samples: dict[str, list[str]] = field(default_factory=dict)
+    """By column, some different values."""
 
     def null_share(self, column: str) -> float | None:
-        return 1 - self.share_of_values(column) if self.rows else None
+        return 1 - self.values[column] / self.rows if self.rows else None
 
-    def _add(self, file: LiveFile, footer: pq.FileMetaData) -> None:
-        self.rows += footer.num_rows
-        for number in range(footer.num_row_groups):
-            group = footer.row_group(number)
-            for at in range(group.num_columns):
-                one = group.column(at)
-                name, stats = one.path_in_schema, one.statistics
-                nulls = stats.null_count if stats and stats.has_null_count else 0
-                self.values[name] += group.num_rows - nulls
-                if group.num_rows > nulls and file.received:
-                    self.last_seen.setdefault(name, file.received[1])
+    def add(self, file: LiveFile, batch: pa.RecordBatch) -> None:
+        """Count the rows of a file, of which newer ones were added before."""
+        self.rows += batch.num_rows
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            count = batch.num_rows - column.null_count
+            self.values[name] += count
+            if count and file.received:
+                self.last_seen.setdefault(name, file.received[1])
+            if count and name not in self.samples:
+                distinct = column.drop_null().slice(0, SAMPLE_VALUES).unique()
+                self.samples[name] = [_shorten(one) for one in distinct[:MAX_SAMPLES].to_pylist()]
+            if count and name == RESCUED:
+                for text in column.drop_null().to_pylist():
+                    self.rescued.update(_column_of(path) for path in json.loads(text))
 
 
 def write_sql(
@@ -285,5 +260,6 @@ def _column_of(path: str) -> str:
     return "_".join(parts[1:] if parts[0] in ("properties", "traits") and parts[1:] else parts)
 
 
-def _shorten(text: str) -> str:
+def _shorten(value: object) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
     return text if len(text) <= MAX_SAMPLE_CHARS else f"{text[: MAX_SAMPLE_CHARS - 1]}…"

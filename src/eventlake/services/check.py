@@ -13,9 +13,11 @@ from eventlake.lakes import cluster_checks, open_parts, open_store, resolve_sett
 from eventlake.ledger import describe_refusals, list_ledgers
 from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
+from eventlake.model.commit import DataFile, TableChange, Transaction
 from eventlake.model.lake import LakeSettings
 from eventlake.model.layout import LOGS, Layout
-from eventlake.model.schema import Column
+from eventlake.model.naming import Call, Naming
+from eventlake.model.schema import Column, new_table
 from eventlake.model.types import Type
 from eventlake.model.values import FrozenModel
 from eventlake.ports import Catalog, NoProgress
@@ -48,6 +50,8 @@ def check(
     if ready and not probe.is_missing:
         for folder in (LOGS, probe.layout.stage, *probe.layout.roots):
             probe.try_folder(folder)
+        if probe.parts.format.versioned:
+            probe.attempt(f"write a {probe.parts.format.name} table", probe.publish_table)
         probe.try_catalog()
         if refusals:
             probe.find_refusals()
@@ -174,16 +178,48 @@ class Probe:
             location=f"{self.layout.stage}/{self.probe_name}",
             columns=(Column(name="id", type=Type.STRING),),
             partition_columns=("day",),
+            format=getattr(self.catalog, "probe_format", self.parts.format.name),
         )
+
+    def publish_table(self) -> str:
+        """Publish a table of one file and drop it: a format may open the store by itself."""
+        folder = f"{self.layout.stage}/{self.probe_name}"
+        staged, location = f"{folder}/probe.parquet", f"{folder}/table"
+        self.store.write(staged, b"probe")
+        partition = {"day": "2026-11-01"}
+        file = DataFile(
+            path=f"{location}/day=2026-11-01/probe.parquet",
+            rows=1,
+            bytes=5,
+            partition=partition,
+            staged=staged,
+        )
+        change = TableChange(
+            transaction=Transaction(source="check", ledger="0", run_id="0", sequence=1),
+            location=location,
+            table=new_table("probe", Call.TRACK, Naming.SEGMENT),
+            partition_columns=tuple(partition),
+            adds=(file,),
+            is_new=True,
+        )
+        try:
+            self.parts.format.publish([change])
+            drop = {"adds": (), "removes": (file,), "is_new": False, "is_dropped": True}
+            self.parts.format.publish([change.model_copy(update=drop)])
+        finally:
+            self.store.delete([one.path for one in self.store.objects(folder)])
+            self.store.remove_folder(folder)
+        return "published and dropped"
 
     def try_catalog(self) -> None:
         table, more = self.table, [Column(name="name", type=Type.STRING)]
         if self.attempt("create a table", partial(self._ensure, table)):
             self.attempt("add a column", partial(self._ensure, table.with_columns(more)))
-            partition = {"day": "2026-11-01"}
-            self.attempt(
-                "add a partition", partial(self._ensure, table.with_partitions([partition]))
-            )
+            if self.parts.format.needs_partitions:
+                partition = {"day": "2026-11-01"}
+                self.attempt(
+                    "add a partition", partial(self._ensure, table.with_partitions([partition]))
+                )
             self.attempt("drop a table", self._drop)
 
     def find_refusals(self) -> None:

@@ -19,6 +19,7 @@ from eventlake.model.commit import Commit, DataFile, Plan, TableCommit
 from eventlake.model.layout import partition_path
 from eventlake.model.tunables import Tunables
 from eventlake.model.values import FrozenModel
+from eventlake.pipeline.commit import detect_changes
 from eventlake.pipeline.compact import has_columns_of, list_small_files, select_merges
 from eventlake.pipeline.finish import FinishResult
 from eventlake.pipeline.recover import recover
@@ -103,8 +104,9 @@ def find_small_files(
         for table, of_table in list_small_files(files, before, file_bytes).items()
     }
     count = sum(map(len, small.values()))
-    for table in small.keys() & state.retyped.keys():
-        small[table] = _drop_other_types(parts, state, table, small[table])
+    with detect_changes(ledger, state.sequence):
+        for table in small.keys() & state.retyped.keys():
+            small[table] = _drop_other_types(parts, state, table, small[table])
     return SmallFiles(state, small, count - sum(map(len, small.values())))
 
 

@@ -20,6 +20,7 @@ from eventlake.model.commit import (
     Rewrite,
     TableCommit,
 )
+from eventlake.model.tables import table_path
 from eventlake.model.values import FrozenModel
 from eventlake.pipeline.history import History, read_history
 from eventlake.pipeline.recover import find_unfinished_runs, recover
@@ -136,10 +137,19 @@ def _prepare_commit(run: Run) -> Commit:
             for name, files in plan.removes.items()
         ),
         removed_ids=() if plan.replaces.is_whole else _write_removed_ids(run),
+        deletes=_list_kept_files(run),
         rewrites=_remove_quarantine(run) if plan.replaces.is_whole else (),
         abandons=run.dead,
         replaces=plan.replaces,
     )
+
+
+def _list_kept_files(run: Run) -> tuple[str, ...]:
+    """The files of the dropped tables that earlier runs replaced and kept."""
+    layout, plan = run.lake.layout, run.plan
+    tables = (plan.tables[name] for name in plan.removes)
+    folders = tuple(f"{table_path(layout, plan.settings, one)}/" for one in tables)
+    return tuple(path for path in run.ledger.read_state().kept_files if path.startswith(folders))
 
 
 def _remove_quarantine(run: Run) -> tuple[Rewrite, ...]:

@@ -9,11 +9,12 @@ from pathlib import PurePosixPath
 import numpy as np
 
 from eventlake import archive
-from eventlake.errors import InsufficientPermissions, InvalidSettings
+from eventlake.errors import Conflict, InsufficientPermissions, InvalidSettings
 from eventlake.kernels.dedupe import Ids
 from eventlake.kernels.erase import ErasedIds
 from eventlake.kernels.user_hashes import Hashes
 from eventlake.lake import Lake
+from eventlake.ledger import Ledger, has_ended, list_staged_runs, remove_stage
 from eventlake.model.commit import (
     Commit,
     CommitKind,
@@ -28,6 +29,7 @@ from eventlake.model.commit import (
 )
 from eventlake.model.erasure import ErasedFile, Erasure, FileKind
 from eventlake.model.layout import rewritten_path
+from eventlake.pipeline.commit import detect_changes
 from eventlake.pipeline.erase import (
     EventCounts,
     RewrittenFile,
@@ -35,7 +37,7 @@ from eventlake.pipeline.erase import (
     rewrite_quarantine,
     rewrite_rows,
 )
-from eventlake.pipeline.finish import find_unchanged, write_receipt
+from eventlake.pipeline.finish import find_unchanged, is_receipted, write_receipt
 from eventlake.pipeline.id_files import write_id_file
 from eventlake.pipeline.recover import recover
 from eventlake.pipeline.removed_ids import removed_id_files
@@ -61,6 +63,8 @@ class Matches:
     """Files that were searched."""
     unreadable: list[str] = field(default_factory=list)
     """Raw logs that could not be read."""
+    gone: list[str] = field(default_factory=list)
+    """Raw logs that do not exist any more: they were deleted, or another run has rewritten them."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +81,14 @@ class SourceErasure:
 
 
 def find_matches(files: SourceFiles, ids: ErasedIds) -> Matches:
-    """Search the files that may have events of the ids, and count these. Writes nothing."""
+    """Search the files that may have events of the ids, and count these. Writes nothing.
+
+    Raises `Conflict` if another run replaces one of the files meanwhile.
+    """
     matches = Matches()
-    for one in files.list_candidates(ids):
-        _search(files, one, ids, matches)
+    with detect_changes(files.parts.ledger(files.folder), files.state.sequence):
+        for one in files.list_candidates(ids):
+            _search(files, one, ids, matches)
     return matches
 
 
@@ -110,11 +118,10 @@ def _search(files: SourceFiles, one: UserFile, ids: ErasedIds, matches: Matches)
     matches.opened += 1
     try:
         counts = files.count(one, ids)
-    except (InvalidSettings, InsufficientPermissions):
+    except (Conflict, InvalidSettings, InsufficientPermissions):
         if one.kind is not FileKind.RAW_LOG:
             raise
-        if not files.is_gone(one):
-            matches.unreadable.append(one.path)
+        (matches.gone if files.is_gone(one) else matches.unreadable).append(one.path)
         return
     if counts.erased:
         matches.files.append((one, counts))
@@ -125,8 +132,9 @@ def erase_source(
 ) -> SourceErasure:
     """Erase the events of the ids from one source; `hashed` are their keyed hashes.
 
-    First finishes crashed runs. If some died before their commit, it commits even if it finds
-    nothing, so that their stages are removed, which may have events of the ids. On a conflict with
+    First finishes crashed runs. If runs have a stage, or replaced files were kept, it commits even
+    if it finds nothing: the kept files and the stages of dead runs are removed then, which may have
+    events of the ids, and live runs that have read such events cannot commit. On a conflict with
     another run it starts again.
     """
     ledger = parts.ledger(folder)
@@ -134,11 +142,15 @@ def erase_source(
     def attempt() -> SourceErasure:
         dead, state = recover(parts, ledger, progress)
         files = read_source_files(parts, folder, state)
-        matches = _find_files(files, ids)
-        found = [one for one, _ in matches.files]
+        with detect_changes(ledger, state.sequence):
+            matches = _find_files(files, ids)
+        if matches.gone and ledger.has_commits_after(state.sequence):
+            raise Conflict(f"another run has changed {matches.gone[0]}")
+        found, staged = [one for one, _ in matches.files], list_staged_runs(ledger)
         run_id = f"{parts.clock.time_ns():019d}"
-        if not found and not (dead and state.settings):
-            remaining = (*matches.unreadable, *_find_unpublished(files))
+        if not found and not ((staged or state.kept_files) and state.settings):
+            unsearched = [] if state.settings else _remove_ended_stages(parts, ledger, staged)
+            remaining = (*matches.unreadable, *unsearched, *_find_unpublished(files))
             return SourceErasure(opened=matches.opened, remaining=remaining)
         if state.settings is None:
             progress.step("publish", 0, 1, 0)
@@ -163,12 +175,26 @@ def erase_source(
         return SourceErasure(
             files=commit.erasure.files if commit.erasure else (),
             opened=matches.opened,
-            receipt=parts.layout.receipt_path(folder, run_id) if commit.erasure else "",
+            receipt=parts.layout.receipt_path(folder, run_id) if is_receipted(commit) else "",
             remaining=(*matches.unreadable, *unchanged),
             message=problem[0] if problem else "",
         )
 
     return retry_on_conflict(attempt)
+
+
+def _remove_ended_stages(parts: Lake, ledger: Ledger, staged: Sequence[str]) -> list[str]:
+    """Remove the stages of runs of a source without commits that have surely ended.
+
+    Returns the others, which may have events of users: such a run may yet make the first commit.
+    """
+    remaining = []
+    for run_id in staged:
+        if parts.store.is_local and has_ended(ledger, run_id):
+            remove_stage(ledger, run_id)
+        else:
+            remaining.append(parts.layout.stage_path(run_id))
+    return remaining
 
 
 def _find_unpublished(files: SourceFiles) -> Iterator[str]:
@@ -277,9 +303,10 @@ def _prepare_commit(
         removed_ids=_write_removed_ids(run, work.removed_ids),
         rewrites=tuple(work.rewrites),
         users=_write_user_index(run, files, work),
-        deletes=tuple(files.index_objects),
+        # Replaced files that were kept may have rows of the ids, too.
+        deletes=(*files.index_objects, *files.state.kept_files),
         abandons=run.dead,
-        erasure=_describe(work, matches, hashed) if work.erased else None,
+        erasure=_describe(work, matches, hashed),
     )
 
 

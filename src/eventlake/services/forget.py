@@ -27,9 +27,10 @@ from eventlake.model.naming import Call
 from eventlake.model.values import FrozenModel
 from eventlake.pipeline.recover import find_unfinished_runs
 from eventlake.ports import NoProgress, Progress
-from eventlake.services.erase import SourceErasure, erase_source, find_matches
+from eventlake.services.erase import Matches, SourceErasure, erase_source, find_matches
 from eventlake.services.inputs import unknown_source
 from eventlake.services.judge import Verdict
+from eventlake.services.replay import retry_on_conflict
 from eventlake.services.user_files import SourceFiles, UserFile, list_folders, read_source_files
 from eventlake.stores.damage import reading_parquet
 from eventlake.suppression import (
@@ -107,7 +108,11 @@ def plan_forget_ids(
     """Find the events of ids in the sources with these folders, without writing anything."""
     parts = open_parts(lake, clock=clock)
     erased = ErasedIds(frozenset(ids), hash_ids(pa.array(ids)))
-    found = [find_matches(_read_source(parts, folder), erased) for folder in folders]
+
+    def attempt() -> list[Matches]:
+        return [find_matches(_read_source(parts, folder), erased) for folder in folders]
+
+    found = retry_on_conflict(attempt)
     return ForgetResult(
         lake=parts.store.root,
         status="planned",

@@ -17,8 +17,16 @@ from eventlake.stores import Store
 
 def check_source(lake: Lake, settings: SourceSettings) -> None:
     """Raise `NotFound` if the lake has neither a ledger nor an archive of the source."""
-    if _source_folders(lake).isdisjoint((settings.folder, settings.source_id)):
+    if _source_folders(lake).isdisjoint(archive_names(settings)):
         raise unknown_source(lake, settings.source)
+
+
+def archive_names(settings: SourceSettings) -> tuple[str, ...]:
+    """The names that the source's folders may have.
+
+    Segment writes raw logs below the source's id, also where tables are below its slug.
+    """
+    return settings.folder, settings.table_folder, settings.source_id
 
 
 def _source_folders(lake: Lake) -> set[str]:
@@ -33,11 +41,8 @@ def unknown_source(lake: Lake, source: str) -> NotFound:
 
 
 def list_archive_days(store: Store, settings: SourceSettings) -> list[str]:
-    """List the addresses of the source's day folders in the archive, without hidden folders.
-
-    Segment writes raw logs below the source's id, also where tables are below its slug.
-    """
-    folders = dict.fromkeys(map(archive_path, (settings.folder, settings.source_id)))
+    """List the addresses of the source's day folders in the archive, without hidden folders."""
+    folders = dict.fromkeys(map(archive_path, archive_names(settings)))
     days = [f"{folder}/{day}" for folder in folders for day in store.names(folder)[0]]
     return [archive.lake_address(day) for day in days if not day.rpartition("/")[2].startswith(".")]
 

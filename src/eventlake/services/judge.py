@@ -8,7 +8,7 @@ from typing import Any
 from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.lake import Lake
 from eventlake.lakes import open_parts
-from eventlake.ledger import is_dead, list_staged_runs
+from eventlake.ledger import find_folder, is_dead, list_staged_runs
 from eventlake.model.lake import LakeSettings
 from eventlake.model.values import FrozenModel
 from eventlake.pipeline.recover import recover
@@ -47,6 +47,7 @@ def judge_run(
     removed. Should it commit all the same, the ledger keeps another run from landing events twice.
     """
     parts = open_parts(lake, make=True, clock=clock)  # the run may have died before it made it
+    folder = find_folder(parts.store, parts.layout, folder)
     ledger = parts.ledger(folder)
     if report := read_report(parts, folder, run_id):
         return Judgement(verdict=Verdict.ENDED, report=report)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from eventlake.pipeline.sync import Run
 from eventlake.pipeline.sync import sync as run_sync
 from eventlake.ports import JobRunner, NoProgress, Progress, SparkProvider
 from eventlake.runners.local import LocalSpark, log_path
+from eventlake.services.attach import attach_jobs
 from eventlake.services.compaction import Compactor, compact_all
 from eventlake.services.inputs import (
     check_source,
@@ -202,6 +204,10 @@ def load(  # noqa: PLR0913 - each is an option of the command
     given = settings
     settings, stores, listing = _find_inputs(parts, given, paths)
     ledger = parts.ledger(settings.folder)
+    if runner is not None:
+        spark = spark_provider(where, parts)
+        resume = partial(Run, parts, ledger, spark, progress=progress)
+        attach_jobs(ledger, resume, lambda: open_runner(lake, parts.store, where, False))
     dead, state = recover(parts, ledger, progress)
     if finish_requests(parts, progress):  # raw logs have other names now
         settings, stores, listing = _find_inputs(parts, given, paths)
@@ -225,8 +231,8 @@ def load(  # noqa: PLR0913 - each is an option of the command
     if not new_inputs:
         return _nothing_to_load(listing, summary)
     summary["warnings"] += in_catalog.warnings
-    now, retired = parts.clock.time_ns(), tunables.retired_seconds
-    plan = make_plan(state, settings, new_inputs, now, retired, in_catalog.retyped)
+    now = parts.clock.time_ns()
+    plan = make_plan(state, settings, new_inputs, now, tunables, in_catalog.retyped)
     on_planned(plan.run_id)
     spark = spark_provider(where, parts)
     run = Run(parts, ledger, spark, plan, progress, dead, stores, tunables)

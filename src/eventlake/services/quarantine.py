@@ -23,29 +23,34 @@ from eventlake.stores.damage import reading_parquet
 MAX_RAW_BYTES = 10_000
 """Bytes of a line that are shown."""
 T = TypeVar("T")
+FindFiles = Callable[[Ledger], list[str]]
 
 
-def list_quarantined(parts: Lake, folder: str, query: QuarantineQuery) -> QuarantinePage:
+def list_quarantined(
+    parts: Lake, folder: str, query: QuarantineQuery, find: FindFiles = find_quarantine_files
+) -> QuarantinePage:
     """A page of the lines of a source's quarantine, those of the newest runs first.
 
-    Only the files that have lines of the page are read.
+    Only the files that have lines of the page are read. `find` lists the live files.
     """
-    return _read_again(parts.ledger(folder), lambda paths: _read_page(parts, paths, query))
+    return _read_again(parts.ledger(folder), find, lambda paths: _read_page(parts, paths, query))
 
 
-def summarize_quarantine(parts: Lake, folder: str) -> QuarantineSummary:
+def summarize_quarantine(
+    parts: Lake, folder: str, find: FindFiles = find_quarantine_files
+) -> QuarantineSummary:
     """How many lines are in a source's quarantine, by the day of their run and reason."""
-    return _read_again(parts.ledger(folder), lambda paths: _summarize(parts, paths))
+    return _read_again(parts.ledger(folder), find, lambda paths: _summarize(parts, paths))
 
 
-def _read_again(ledger: Ledger, read: Callable[[list[str]], T]) -> T:
+def _read_again(ledger: Ledger, find: FindFiles, read: Callable[[list[str]], T]) -> T:
     """Read the live files, again if a run has published or replaced some meanwhile."""
-    paths = find_quarantine_files(ledger)
+    paths = find(ledger)
     while True:
         try:
             return read(sorted(paths, key=_file_name, reverse=True))
         except EventLakeError:
-            before, paths = paths, find_quarantine_files(ledger)
+            before, paths = paths, find(ledger)
             if paths == before:
                 raise
 

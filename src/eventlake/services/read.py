@@ -210,7 +210,9 @@ class Lake:
         return Registration(
             table.location,
             frozenset(column.name for column in table.columns),
-            None if table.projected else frozenset(map(partition_path, table.partitions)),
+            None
+            if table.projected or not self.parts.format.needs_partitions
+            else frozenset(map(partition_path, table.partitions)),
         )
 
     def _unknown_source(self, source: str) -> InvalidSettings:

@@ -40,7 +40,8 @@ from eventlake.pipeline.redrive import (
     preview_redrive,
 )
 from eventlake.pipeline.retyped import find_retyped
-from eventlake.pipeline.sync import Run, list_skipped
+from eventlake.pipeline.sync import Run
+from eventlake.pipeline.table_format import list_known, list_skipped
 from eventlake.ports import NoProgress, Progress, SparkProvider
 from eventlake.services.load import LoadResult, make_result, run_in_process, spark_provider
 from eventlake.services.replay import find_ledger, parse_time, retry_on_conflict
@@ -102,7 +103,7 @@ def plan_redrive(
 
     def attempt() -> RedrivePlan:
         state = find_unfinished_runs(ledger, clock.now()).state
-        plan = make_plan(state, _settings_of(state), (), clock.time_ns(), 0)
+        plan = make_plan(state, _settings_of(state), (), clock.time_ns(), Tunables())
         paths = find_quarantine_files(ledger)
         preview = preview_redrive(ledger, paths, selection, _routing_rules(parts, plan))
         _check_correction(request, selection.correction, preview)
@@ -143,8 +144,8 @@ def redrive(  # noqa: PLR0913 - as `replay`
         progress.step("plan", 0, 1, 0)
         dead, state = recover(parts, ledger, progress)
         settings, in_catalog = _settings_of(state), find_retyped(parts, ledger, state)
-        now, retired = parts.clock.time_ns(), tunables.retired_seconds
-        plan = make_plan(state, settings, (), now, retired, in_catalog.retyped)
+        now = parts.clock.time_ns()
+        plan = make_plan(state, settings, (), now, tunables, in_catalog.retyped)
         rules = _routing_rules(parts, plan)
         preview = preview_redrive(ledger, ledger.list_quarantine(), selection, rules)
         _check_correction(request, selection.correction, preview)
@@ -207,6 +208,7 @@ def _routing_rules(parts: Lake, plan: Plan) -> Rules:
         list_skipped(plan),
         read_suppression_list(parts.store).matcher(),
         renamed_tables(plan.tables.values()),
+        known=list_known(plan),
     )
 
 

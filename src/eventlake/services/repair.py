@@ -12,8 +12,9 @@ from eventlake.ledger import Ledger, list_ledgers
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.lake import LakeSettings
 from eventlake.model.settings import SourceSettings
-from eventlake.model.tables import source_path
+from eventlake.model.tables import catalog_name, source_path
 from eventlake.model.values import FrozenModel
+from eventlake.pipeline.finish import list_complete_changes
 from eventlake.pipeline.recover import recover
 from eventlake.pipeline.register import complete_tables, reports_table
 from eventlake.ports import NoProgress
@@ -25,7 +26,7 @@ class RepairResult(FrozenModel):
 
     source: str
     registered: tuple[str, ...] = ()
-    """Tables whose catalog entry was missing or different."""
+    """Tables whose catalog entry was missing or different, or whose log had other files."""
     dropped: tuple[str, ...] = ()
     """Dropped catalog entries that are neither in the ledger nor have files."""
     problems: tuple[str, ...] = ()
@@ -53,12 +54,13 @@ def _repair_source(lake: Lake, ledger: Ledger) -> RepairResult:
     source, problems = state.settings.source, list[str]()
     expected = complete_tables(lake, ledger, state.settings, state.tables.values()).values()
     registered = [name for table in expected if (name := _correct_table(lake, table, problems))]
+    registered += _restore_tables(lake, ledger, problems)
     known = {table.location for table in expected}
     dropped = list(_drop_unknown(lake, state.settings, known, problems))
     _register_reports(lake, state.settings, problems)
     return RepairResult(
         source=source,
-        registered=tuple(registered),
+        registered=tuple(dict.fromkeys(registered)),
         dropped=tuple(dropped),
         problems=tuple(problems),
     )
@@ -74,6 +76,22 @@ def _correct_table(lake: Lake, expected: CatalogTable, problems: list[str]) -> s
         problems.append(str(problem))
         return ""
     return expected.full_name
+
+
+def _restore_tables(lake: Lake, ledger: Ledger, problems: list[str]) -> Iterator[str]:
+    """Correct the tables whose own log has other files than the ledger; yield their names."""
+    if not lake.format.versioned:
+        return
+    for change in list_complete_changes(lake, ledger):
+        try:
+            is_restored = lake.format.restore(change)
+        except EventLakeError as problem:
+            problems.append(str(problem))
+            continue
+        if is_restored:
+            settings = ledger.read_settings()
+            assert settings
+            yield f"{settings.database}.{catalog_name(settings, change.table)}"
 
 
 def _is_correct(lake: Lake, expected: CatalogTable) -> bool:

@@ -19,11 +19,12 @@ from eventlake.model.commit import END_OF_TIME, Input, Plan, Replacement
 from eventlake.model.lake import LakeSettings
 from eventlake.model.naming import Call, table_name
 from eventlake.model.schema import TableSchema
-from eventlake.model.settings import FIXED, SourceSettings
+from eventlake.model.settings import FIXED, NewTables, SourceSettings
 from eventlake.model.tables import catalog_name
 from eventlake.model.tunables import Tunables
 from eventlake.model.types import Type, timestamp_like
 from eventlake.model.values import FrozenModel
+from eventlake.pipeline.commit import detect_changes
 from eventlake.pipeline.history import History, read_history
 from eventlake.pipeline.plan import make_replay_plan, rename_warnings
 from eventlake.pipeline.recover import find_unfinished_runs, recover
@@ -183,7 +184,8 @@ def replay(  # noqa: PLR0913 - each is an option of the command
     def attempt() -> ReplayResult:
         progress.step("plan", 0, 1, 0)
         dead, state = recover(parts, ledger, progress)
-        prepared = _prepare(parts, ledger, state, request)
+        with detect_changes(ledger, state.sequence):
+            prepared = _prepare(parts, ledger, state, request)
         plan = prepared.plan
         if not plan.inputs and not plan.removes:
             return _nothing_to_replay(parts, prepared)
@@ -217,8 +219,10 @@ def find_ledger(parts: Lake, source: str) -> Ledger:
 
 def _prepare(parts: Lake, ledger: Ledger, state: State, request: ReplayRequest) -> _Prepared:
     settings = resolve_source(parts.store, parts.layout, request.source, **request.changes)
-    settings = settings.of_workspace(parts.workspace)
+    settings = settings.of_workspace(parts.workspace).with_folder(ledger.folder)
     _check_changes(request, state, settings)
+    if parts.format.versioned and state.settings:
+        _check_partitions(state.settings, settings, parts.format.name.capitalize())
     check_claims(parts.store, parts.layout, settings)
     history = read_history(ledger, state.sequence)
     window = _parse_window(request, settings)
@@ -249,10 +253,26 @@ def _check_changes(request: ReplayRequest, state: State, settings: SourceSetting
             f"{changed[0]} changes, so all tables must be built again: use --all, without "
             "--from, --to and --event"
         )
-    if settings.folder != before.folder:
+    if "naming" in changed and settings.new_tables is NewTables.SKIP:
         raise InvalidSettings(
-            "partition_by_slug changes the folder of the source, which a replay cannot do: load "
-            "the raw logs into another lake with this setting"
+            "naming changes, so all tables would be new, and new_tables is skip: set new_tables to "
+            "land"
+        )
+
+
+def _check_partitions(before: SourceSettings, settings: SourceSettings, name: str) -> None:
+    """Raise `InvalidSettings` if versioned tables would move or get other partition columns."""
+    for setting in ("partition_by_slug", "data_folder"):
+        if getattr(before, setting) != getattr(settings, setting):
+            raise InvalidSettings(
+                f"{setting} changes, and {name} tables cannot move to another folder: load the raw "
+                "logs into another lake with this setting"
+            )
+    if before.date_partition != settings.date_partition:
+        raise InvalidSettings(
+            f"date_partition is {str(settings.date_partition)!r}, and the partition columns of "
+            f"{name} tables cannot change: `eventlake drop {settings.source}`, then load "
+            f"the raw logs again with --date-partition {settings.date_partition}"
         )
 
 

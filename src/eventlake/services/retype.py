@@ -23,6 +23,7 @@ from eventlake.model.settings import SourceSettings
 from eventlake.model.tables import catalog_name
 from eventlake.model.types import NumberText, Type, cast
 from eventlake.model.values import FrozenModel
+from eventlake.pipeline.commit import detect_changes
 from eventlake.pipeline.recover import recover
 from eventlake.pipeline.sync import Run, sync
 from eventlake.ports import NoProgress, Progress
@@ -88,8 +89,14 @@ def plan_retype(
 ) -> RetypePlan:
     """Plan a retype of columns of a table, named `database.table`, without writing anything."""
     parts = open_parts(lake)
-    target = _find_table(parts, table)
-    return _plan(parts.store, target, _parse_types(target, types))
+
+    def attempt() -> RetypePlan:
+        target = _find_table(parts, table)
+        parsed = _parse_types(target, types)
+        with detect_changes(target.ledger, target.state.sequence):
+            return _plan(parts.store, target, parsed)
+
+    return retry_on_conflict(attempt)
 
 
 def retype_request(
@@ -121,6 +128,11 @@ def retype(
     """
     progress = progress or NoProgress()
     parts = open_parts(lake, clock=clock)
+    if parts.format.versioned:
+        raise InvalidSettings(
+            f"a column of a {parts.format.name.capitalize()} table has one type in all files: use "
+            "--replay, which rewrites all rows of the table"
+        )
 
     def attempt() -> RetypeResult:
         progress.step("plan", 0, 1, 0)
@@ -128,7 +140,8 @@ def retype(
         dead, state = recover(parts, _find_table(parts, table).ledger, progress)
         target = _find_table(parts, table)
         parsed = _parse_types(target, types)
-        plan = _plan(parts.store, target, parsed)
+        with detect_changes(target.ledger, target.state.sequence):
+            plan = _plan(parts.store, target, parsed)
         run_plan = Plan(
             run_id=f"{clock.time_ns():019d}",
             settings=target.settings,

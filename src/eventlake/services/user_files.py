@@ -6,17 +6,18 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from eventlake import archive
-from eventlake.errors import EventLakeError
+from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.kernels.erase import ErasedIds
 from eventlake.kernels.user_hashes import Hashes, has_any
 from eventlake.lake import Lake
-from eventlake.ledger import State
+from eventlake.ledger import State, read_lease
 from eventlake.model.commit import Commit, CommitKind, DataFile, Input
 from eventlake.model.erasure import FileKind
 from eventlake.model.layout import LOGS, archive_path, partition_path
 from eventlake.pipeline.erase import EventCounts, count_lines, count_quarantined, count_rows
 from eventlake.pipeline.history import History
 from eventlake.pipeline.user_index import input_key, merge_hashes, read_index
+from eventlake.services.inputs import archive_names
 
 
 class UserFile(NamedTuple):
@@ -42,14 +43,15 @@ class SourceFiles:
     index: dict[str, Hashes] = field(default_factory=dict)
     """The user index, by the path of a data file or the key of an input."""
     index_objects: list[str] = field(default_factory=list)
-    quarantine: tuple[str, ...] = ()
+    quarantine: dict[str, str] = field(default_factory=dict)
+    """The live quarantine files: by path, the path in the stage until published."""
     stores: dict[str, archive.InputStores] = field(default_factory=dict)
 
     @property
     def archive_folders(self) -> tuple[str, ...]:
         """The folders of the source's raw logs in the archive."""
         settings = self.state.settings
-        names = (self.folder, settings.source_id) if settings else (self.folder,)
+        names = (self.folder, *archive_names(settings)) if settings else (self.folder,)
         return tuple(dict.fromkeys(map(archive_path, names)))
 
     def input_stores(self) -> archive.InputStores:
@@ -65,7 +67,7 @@ class SourceFiles:
                 if self._may_have(path, ids):
                     yield UserFile(FileKind.TABLE, path, name, file)
         yield from self.list_raw_logs(ids)
-        yield from (UserFile(FileKind.QUARANTINE, path) for path in self.quarantine)
+        yield from (UserFile(FileKind.QUARANTINE, path) for path in sorted(self.quarantine))
         store = self.parts.store
         for folder in self.archive_folders:
             for one in store.objects(f"{folder}/.rejected"):
@@ -100,12 +102,17 @@ class SourceFiles:
 
     def count(self, one: UserFile, ids: ErasedIds) -> EventCounts:
         """Count the events of a file, and those of the ids; raises the store's errors."""
-        store = self.parts.store
-        if one.kind is FileKind.TABLE:
-            return count_rows(store, one.path, ids)
-        if one.kind is FileKind.QUARANTINE:
-            return count_quarantined(store, one.path, ids)
-        return count_lines(self.opener(one), one.kind, ids)
+        if one.kind not in (FileKind.TABLE, FileKind.QUARANTINE):
+            return count_lines(self.opener(one), one.kind, ids)
+        count = count_rows if one.kind is FileKind.TABLE else count_quarantined
+        try:
+            return count(self.parts.store, one.path, ids)
+        except InvalidSettings:
+            # A dry run does not publish what a run that crashed after its commit has left.
+            staged = one.file.staged if one.file else self.quarantine[one.path]
+            if not staged:
+                raise
+            return count(self.parts.store, staged, ids)
 
     def opener(self, one: UserFile) -> Callable[[], Iterator[bytes]]:
         """A function that opens a raw log or rejected log from its start."""
@@ -156,9 +163,13 @@ def read_source_files(parts: Lake, folder: str, state: State) -> SourceFiles:
         if commit.kind is CommitKind.COMPACT:
             files.index |= index_compacted(commit, files.index)
     folder = f"{parts.layout.quarantine}/{folder}/"
-    live = {path for one in commits for path in one.objects if path.startswith(folder)}
     gone = frozenset[str]().union(*(one.rewritten_paths for one in commits))
-    files.quarantine = tuple(sorted(live - gone))
+    files.quarantine = {
+        path: staged
+        for one in commits
+        for path, staged in one.objects.items()
+        if path.startswith(folder) and path not in gone
+    }
     return files
 
 
@@ -179,8 +190,11 @@ def index_compacted(commit: Commit, index: dict[str, Hashes]) -> dict[str, Hashe
 
 
 def list_folders(parts: Lake) -> list[str]:
-    """The folders of all sources: those with a ledger, then those with raw logs only."""
+    """The folders of all sources: those with a ledger, with only raw logs, with only a stage."""
     landed, archived = parts.store.names(parts.layout.ledger)[0], parts.store.names(LOGS)[0]
     settings = [parts.ledger(folder).read_settings() for folder in landed]
-    known = {*landed, *(one.source_id for one in settings if one)}
-    return [*landed, *(folder for folder in archived if folder not in known)]
+    known = {*landed, *(name for one in settings if one for name in archive_names(one))}
+    runs = [name for name in parts.store.names(parts.layout.stage)[0] if name.isdecimal()]
+    leases = (read_lease(parts.ledger(""), run_id) for run_id in runs)
+    others = dict.fromkeys([*archived, *(lease.folder for lease in leases if lease)])
+    return [*landed, *(folder for folder in others if folder not in known)]

@@ -1,6 +1,7 @@
 """Objects in a container of ADLS or of an emulator."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,9 +13,10 @@ from pyarrow.fs import AzureFileSystem, FileSystem
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings, Unavailable
 from eventlake.model.azure import AZURE_SECRETS, AzureLogin
 from eventlake.stores.azure_login import Login
-from eventlake.stores.bucket import Bucket
+from eventlake.stores.bucket import MAX_REQUESTS, Bucket, as_options
 
 ROLE = "Storage Blob Data Contributor"
+SAS_PERMISSIONS = "read, add, create, write, delete and list (sp=racwdl)"
 
 
 @dataclass(frozen=True)
@@ -40,16 +42,28 @@ class Adls(Bucket):
             retry_config=self.retry_config(),
         )
 
-    def _config(self) -> Any:
+    @property
+    def _url(self) -> str:
         own = f"https://{self.account}.blob.core.windows.net"
+        return f"{self.endpoint}/{self.account}" if self.endpoint else own
+
+    def _config(self) -> Any:
         return {
             "account_name": self.account,
             # Set explicitly: obstore would take it from the environment, and Arrow would not.
-            "endpoint": f"{self.endpoint}/{self.account}" if self.endpoint else own,
+            "endpoint": self._url,
             "use_emulator": False,
             "skip_signature": False,
             **self.login.for_obstore(),
         }
+
+    def storage_options(self) -> dict[str, str]:
+        options = {
+            **self._config(),
+            "allow_http": self.endpoint.startswith("http://"),
+            "use_azure_cli": self.login.method is AzureLogin.CLI,
+        }
+        return as_options(options)
 
     def filesystem(self) -> tuple[FileSystem, str]:
         scheme, _, host = self.endpoint.partition("://")
@@ -62,15 +76,29 @@ class Adls(Bucket):
         options = {**self.login.for_arrow(), **(emulator if host else {})}
         return AzureFileSystem(self.account, **options), self.container
 
+    @cached_property
+    def _requests(self) -> Any:
+        # Collectors do without this client, which is large.
+        from eventlake.stores.azure_requests import AzureRequests  # noqa: PLC0415
+
+        return AzureRequests(self._url, self.account, self.container, self.login)
+
+    def _copy(self, source: str, target: str) -> None:
+        self._requests.copy(source, target)
+
     def _delete(self, paths: list[str]) -> None:
         """Delete in one batch; if an object is gone, which fails the batch, delete one by one."""
         with self.translate_errors("delete", paths[0]):
-            try:
-                self._store.delete(paths)
-            except FileNotFoundError:
-                for path in paths:
-                    with suppress(FileNotFoundError):
-                        self._store.delete(path)
+            if self.login.method is not AzureLogin.SAS:
+                with suppress(FileNotFoundError):
+                    self._store.delete(paths)
+                    return
+            with ThreadPoolExecutor(MAX_REQUESTS) as pool:
+                list(pool.map(self._delete_one, paths))
+
+    def _delete_one(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            self._requests.delete(path)
 
     def explain(self, problem: Exception, verb: str, path: str) -> EventLakeError:
         text, where = str(problem), f"{self.root}/{path}"
@@ -122,6 +150,8 @@ class Adls(Bucket):
     def _credentials(self) -> str:
         if self.login.method is AzureLogin.KEY:
             return f"the account key ({_SOURCES['account_key']}) is"
+        if self.login.method is AzureLogin.SAS:
+            return f"the shared access signature ({_SOURCES['sas_token']}) has expired or is"
         return f"the credentials of {self.login.who} are"
 
     def _denied(self, name: str, verb: str, where: str) -> str:
@@ -130,6 +160,9 @@ class Adls(Bucket):
         if self.login.method is AzureLogin.KEY:  # an account key may do everything
             source = _SOURCES["account_key"]
             return f"{denied}: {network}, or check that {source} has a key of this account"
+        if self.login.method is AzureLogin.SAS:
+            source = f"make a new {_SOURCES['sas_token']}"
+            return f"{denied}: {source} for the container with {SAS_PERMISSIONS}, or {network}"
         grant = f"grant {ROLE} on the container {self.container} to {self.login.who}"
         # Responses to HEAD have no code, and AuthorizationFailure can mean either.
         either = name in ("", "AuthorizationFailure")

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
@@ -47,6 +47,12 @@ RETRY_TRUNCATED = tenacity.Retrying(
 
 def _give_up_update(state: tenacity.RetryCallState) -> None:
     raise Unavailable(f"could not write {state.args[1]}: others replace it too often; run again")
+
+
+def as_options(values: Mapping[str, str | bool]) -> dict[str, str]:
+    """Options of object_store as text, without empty ones."""
+    texts = {k: str(v).lower() if isinstance(v, bool) else v for k, v in values.items()}
+    return {name: text for name, text in texts.items() if text}
 
 
 class Bucket(Store):
@@ -116,9 +122,13 @@ class Bucket(Store):
         """Copy; the staged object is deleted later with its stage, which takes fewer requests."""
         with self.translate_errors("write", final):
             try:
-                self._store.copy(staged, final)
+                self._copy(staged, final)
             except FileNotFoundError:  # the stage is being removed: an earlier try has copied it
                 self._store.head(final)
+
+    def _copy(self, source: str, target: str) -> None:
+        """Copy an object and wait until the copy is complete; raises FileNotFoundError."""
+        self._store.copy(source, target)
 
     def write_staged(self, path: str, data: pa.Buffer) -> None:
         self.write(path, data)

@@ -13,7 +13,7 @@ from pyarrow.fs import FileSystem, S3FileSystem
 
 from eventlake.aws import DENIED, MIN_VALIDITY, NOT_ACCEPTED, Access
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings, Unavailable
-from eventlake.stores.bucket import DEFAULT_ATTEMPTS, Bucket
+from eventlake.stores.bucket import DEFAULT_ATTEMPTS, Bucket, as_options
 
 ACTIONS = {
     "read": "s3:GetObject",
@@ -75,6 +75,18 @@ class S3(Bucket):
             if self.kms_key_id:
                 config["sse_kms_key_id"] = self.kms_key_id
         return config
+
+    def storage_options(self) -> dict[str, str]:
+        credentials = self._credentials()()
+        options = {
+            **self._config(),
+            "access_key_id": credentials["access_key_id"],
+            "secret_access_key": credentials["secret_access_key"],
+            "session_token": credentials["token"] or "",
+            "allow_http": self.endpoint.startswith("http://"),
+            "conditional_put": "etag",
+        }
+        return as_options({f"aws_{name}": value for name, value in options.items()})
 
     def filesystem(self) -> tuple[FileSystem, str]:
         credentials = self._credentials()()

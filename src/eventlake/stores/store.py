@@ -52,6 +52,10 @@ class Store:
         """The store as an Arrow filesystem, and the prefix of paths in it."""
         raise NotImplementedError
 
+    def storage_options(self) -> dict[str, str]:
+        """Options, with current credentials, for libraries that open `root` with object_store."""
+        return {}
+
     def open(self, path: str) -> pa.NativeFile:
         """A seekable file."""
         raise NotImplementedError

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 from urllib.parse import unquote
 
 from eventlake.verify.check import Check
@@ -88,9 +89,20 @@ class Span:
 
 
 def _list_skipped(check: Check, commit: Commit) -> frozenset[str]:
-    """The names in `skip_events`, and those of tables that are there by their catalog names."""
+    """The names in `skip_events`, of tables that are there by their catalog names, and of tables
+    that were skipped because they were new.
+    """
     skip = frozenset(commit.settings["skip_events"])
-    return skip.union(t for t, one in check.tables.items() if one.get("catalog_name") in skip)
+    skip |= {t for t, one in check.tables.items() if one.get("catalog_name") in skip}
+    if commit.settings["new_tables"] == "skip":
+        # Which tables were new when the run was planned is only in the counts of its commit.
+        skip |= {one["table"]["name"] for one in commit.body.get("tables", ()) if _is_skipped(one)}
+    return skip
+
+
+def _is_skipped(table: dict[str, Any]) -> bool:
+    counts = table["counts"]
+    return bool(counts.get("skipped")) and not counts.get("landed") and not counts.get("duplicates")
 
 
 def _parse_events(

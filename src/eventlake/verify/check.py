@@ -89,7 +89,9 @@ class Check:
     @property
     def source_path(self) -> str:
         """The folder of the source's tables, except of adopted ones that are elsewhere."""
-        return f"{self.settings['data_folder'] or self.prefixes.data}/{self.folder}"
+        settings = self.settings
+        name = settings["source" if settings["partition_by_slug"] else "source_id"]
+        return f"{settings['data_folder'] or self.prefixes.data}/{name or self.folder}"
 
     @cached_property
     def tables(self) -> dict[str, Any]:

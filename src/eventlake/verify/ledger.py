@@ -102,8 +102,10 @@ class _Settings(Struct):
     date_partition: Literal["day/hour", "year/month/day/hour", "year/month/day", "day"] = "day/hour"
     table_prefix: str = ""
     data_folder: str = ""
+    partition_by_slug: bool = False
     dedup_days: int = 7
     skip_events: list[str] = []
+    new_tables: Literal["land", "skip"] = "land"
 
 
 class _Input(Struct):
@@ -258,6 +260,16 @@ def live_objects(commits: Iterable[Commit]) -> set[str]:
         if "quarantine" in body:
             live.add(body["quarantine"]["path"])
     return live
+
+
+def kept_files(commits: Iterable[Commit]) -> set[str]:
+    """Removed data files that may still be in storage, for readers of older versions."""
+    kept: set[str] = set()
+    for commit in commits:
+        if commit.body.get("keeps_removed"):
+            kept.update(_removed_paths(commit))
+        kept.difference_update(commit.body.get("deletes", ()))
+    return kept
 
 
 def _removed_paths(commit: Commit) -> list[str]:

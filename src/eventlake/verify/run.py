@@ -10,6 +10,7 @@ from eventlake.verify.archive import read_archive
 from eventlake.verify.catalog import Find, check_catalog, check_sources
 from eventlake.verify.check import Check
 from eventlake.verify.compare import check_counts, compare
+from eventlake.verify.delta import check_delta
 from eventlake.verify.erasures import follow_rewrites, trust_rows_of_erased_ids
 from eventlake.verify.files import LakeFiles
 from eventlake.verify.index import check_index
@@ -40,6 +41,7 @@ def verify(
         say("reading the tables")
         check_snapshots(check)
         read_tables(check)
+        check_delta(check)
         check_index(check)
         read_archive(check, say)
         say("comparing")

@@ -9,7 +9,7 @@ import zstandard
 
 from eventlake.verify.check import Check
 from eventlake.verify.index import live_index
-from eventlake.verify.ledger import Commit, live_objects
+from eventlake.verify.ledger import Commit, kept_files, live_objects
 
 _REMEDY = "`eventlake repair` writes it again"
 _RECENT_RUNS = 200
@@ -77,6 +77,7 @@ def _compare(check: Check, path: str, state: State, commits: list[Commit]) -> st
             "runs": content.get("runs", {}),
             "pinned": content.get("pinned", {}),
             "ids": {one["path"]: one for one in content.get("ids", ())},
+            "kept_files": set(content.get("kept_files", ())),
         }
         files, objects = _read_manifests(check, content.get("manifests", ()))
         actual |= {"files": files, "objects": objects}
@@ -84,7 +85,12 @@ def _compare(check: Check, path: str, state: State, commits: list[Commit]) -> st
         return f"names a manifest that is gone ({problem})"
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zstandard.ZstdError):
         return "cannot be read"
-    expected = {**state, "ids": live_index(commits)[0], "objects": live_objects(commits)}
+    expected = {
+        **state,
+        "ids": live_index(commits)[0],
+        "objects": live_objects(commits),
+        "kept_files": kept_files(commits),
+    }
     differs = [name for name, value in expected.items() if actual[name] != value]
     return f"differs from the commits ({', '.join(differs)})" if differs else ""
 

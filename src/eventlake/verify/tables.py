@@ -3,6 +3,7 @@
 import pyarrow as pa
 
 from eventlake.verify.check import Check
+from eventlake.verify.ledger import kept_files
 from eventlake.verify.parquet import File, query_parquet
 
 _ROWS = """
@@ -18,7 +19,9 @@ def read_tables(check: Check) -> None:
     sizes, tables = _list_files(check)
     paths = list(sizes)
     committed = {name: commit.seq for commit in check.commits for name in commit.files}
-    check.report("Parquet files that no commit names", sizes.keys() - committed.keys())
+    named = committed.keys() | kept_files(check.commits)
+    check.report("Parquet files that no commit names", sizes.keys() - named)
+    paths = [path for path in paths if path in committed or path not in named]
     check.report("Parquet files of commits that are gone", committed.keys() - sizes.keys())
     files, facts = [], []
     for number, path in enumerate(paths):
@@ -49,6 +52,7 @@ def _list_files(check: Check) -> tuple[dict[str, int], dict[str, str]]:
         for source in sorted(sources)
         for path, size in check.files.files(source).items()
         if path.startswith(f"{source}/segment_type=") and path.endswith(".parquet")
+        if "/_delta_log/" not in path
         if not adopted or _split_path(path)[0] in tables
     }
     return sizes, tables

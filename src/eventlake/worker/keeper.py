@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -84,7 +85,10 @@ class Keeper:
 
     def stop(self) -> None:
         """Let the run go on to its end, whatever is asked of it from now on."""
-        self._ended.set()
+        if not self._ended.is_set():
+            self._ended.set()
+            with suppress(EventLakeError), self._database.write() as session:
+                renew_run(self._database, session, self._run, stages=list(self._stages))
 
     def _keep(self) -> None:
         asked = False

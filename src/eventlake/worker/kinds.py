@@ -298,7 +298,7 @@ def _plan_forget(task: Task) -> dict[str, Any]:
     return _trim(planned) | {"ids": len(planned.ids), "removed": removed}
 
 
-def _finish(status: str, message: str, **result: Any) -> Outcome:
+def _finish(status: str, message: str, /, **result: Any) -> Outcome:
     """The outcome of a service that returned, if the lake has no report that says more."""
     state = STATES.get(status, RunState.FINISHED)
     error = message if state is not RunState.FINISHED else ""

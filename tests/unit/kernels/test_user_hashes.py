@@ -2,9 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
-from eventlake.kernels.line_ids import list_ids, list_rejected_ids
 from eventlake.kernels.user_hashes import BATCH_ROWS, HashCollector, has_any, hash_ids
 
 
@@ -59,29 +57,3 @@ def test_looking_for_hashes() -> None:
     assert has_any(hashes, np.array([9], np.uint32))
     assert not has_any(hashes, np.array([1, 4, 10], np.uint32))
     assert not has_any(hashes[:0], np.array([1], np.uint32))
-
-
-@pytest.mark.parametrize(
-    ("line", "ids"),
-    [
-        (b'{"userId":"a","anonymousId":"b","previousId":"c"}', ["a", "b", "c"]),
-        (b'{"userId":null,"anonymousId":"","traits":{"userId":"no"}}', []),
-        (b'{"userId":5,"anonymousId":1.50}', ["5", "1.5"]),
-        (b'{"user\\u0049d":"a\\/b"}', ["a/b"]),
-        (b'{"userId":["a"],"anonymousId":"b"}', ["b"]),
-        (b'{"userId":"a","properties":{"x":', ["a"]),
-        (b'{"userId": "a\\u00e9" , "anonymousId":7', ["a\u00e9", "7"]),
-        (b'["userId","a"]', []),
-        (b'[{"userId":"a"}]', ["a"]),
-        (b"\xff", []),
-        (b"", []),
-    ],
-)
-def test_the_ids_of_a_line(line: bytes, ids: list[str]) -> None:
-    assert list_ids(line) == ids
-
-
-def test_the_ids_of_a_rejected_event() -> None:
-    assert list_rejected_ids(b'{"reason":"x","event":{"userId":"a"}}') == ["a"]
-    assert list_rejected_ids(b'{"reason":"x","event":[{"userId":"a"}]}') == ["a"]
-    assert list_rejected_ids(b'{"reason":"x","event":{"userId":"a"') == ["a"]

@@ -60,6 +60,11 @@ def test_sources_that_may_coexist(one: dict[str, object], other: dict[str, objec
             {"source": "b", "source_id": "web"},
             "the folder web holds the source web with the id 1",
         ),
+        (
+            {"source": "a", "source_id": "1", "partition_by_slug": True, "ledger_folder": "1"},
+            {"source": "b", "source_id": "a"},
+            "the folder a holds the source a with the id 1",
+        ),
     ],
 )
 def test_sources_that_may_not(

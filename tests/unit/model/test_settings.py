@@ -21,6 +21,7 @@ def test_what_is_not_given_has_its_default() -> None:
         "table_prefix": "",
         "partition_by_slug": False,
         "data_folder": "",
+        "ledger_folder": "",
         "dedup_days": 7,
         "skip_events": [],
         "max_columns": 2000,

@@ -17,7 +17,7 @@ from eventlake.stores import Disk
 
 
 def test_the_environment_has_what_a_job_needs_and_no_spark() -> None:
-    found = package.required_packages("aws")
+    found = package.required_packages(("aws",))
     assert {"boto3", "botocore", "obstore", "pyarrow", "pydantic", "msgspec", "numpy"} <= {*found}
     assert not {"pyspark", "py4j", "duckdb", "eventlake", "pytest", "moto", "ruff"} & {*found}
 
@@ -56,7 +56,7 @@ def test_the_package_is_whole_and_knows_its_version() -> None:
 
 def test_a_packed_distribution_has_its_code_and_its_metadata() -> None:
     packed = io.BytesIO()
-    package.write_environment({"six": package.required_packages("aws")["six"]}, packed)
+    package.write_environment({"six": package.required_packages(("aws",))["six"]}, packed)
     with tarfile.open(fileobj=io.BytesIO(packed.getvalue())) as found:
         names = found.getnames()
     assert "six.py" in names

@@ -170,7 +170,7 @@ def claim_one(database: Database, session: Session, delivery: int) -> Claim | No
 def settle(session: Session, claim: Claim, result: Result, now: datetime) -> None:
     """Store what came of a try, unless another try has begun since."""
     delivery = claim.delivery
-    values: dict[str, Any] = {"lease_until": None, "answer": result.answer[:MAX_ANSWER_CHARS]}
+    values: dict[str, Any] = {"lease_until": None, "answer": _clean(result.answer)}
     if result.is_delivered:
         values |= {"state": DeliveryState.DELIVERED, "delivered_at": now}
     else:
@@ -184,6 +184,11 @@ def settle(session: Session, claim: Claim, result: Result, now: datetime) -> Non
         deliveries.c.state == DeliveryState.SENDING,
     )
     session.execute(deliveries.update().where(is_this_try).values(values))
+
+
+def _clean(answer: str) -> str:
+    """The beginning of an answer, without what a database or a terminal cannot take."""
+    return "".join(one if one.isprintable() else " " for one in answer[:MAX_ANSWER_CHARS])
 
 
 def back_off(tries: int) -> timedelta:
@@ -249,3 +254,12 @@ def _to_value(row: sa.Row[Any]) -> Delivery:
         delivered_at=row.delivered_at,
         created_at=row.created_at,
     )
+
+
+def count_undelivered(session: Session) -> int:
+    """How many deliveries failed, or have been tried more than once and have not arrived."""
+    is_late = sa.and_(IS_OPEN, deliveries.c.tries > 1)
+    query = sa.select(sa.func.count()).where(
+        sa.or_(deliveries.c.state == DeliveryState.FAILED, is_late)
+    )
+    return session.execute(query.select_from(deliveries)).scalar_one()

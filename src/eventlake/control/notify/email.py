@@ -42,7 +42,9 @@ def make_message_id(settings: EmailSettings, key: str) -> str:
 
 
 @contextmanager
-def sending_mail(mail: EmailMessage, settings: EmailSettings, password: str) -> Iterator[str]:
+def sending_mail(
+    mail: EmailMessage, settings: EmailSettings, password: str, seconds: float = TOTAL_SECONDS
+) -> Iterator[str]:
     """Hand a mail to the server; give its answer as soon as it has accepted the mail.
 
     The connection ends after the block, so that the answer can be stored without delay. Raises
@@ -50,7 +52,9 @@ def sending_mail(mail: EmailMessage, settings: EmailSettings, password: str) -> 
     """
     client = _Client(timeout=SECONDS)
     try:
-        yield _send(client, mail, settings, password)
+        with closing_after(lambda: client.sock, seconds):
+            answer = _send(client, mail, settings, password)
+        yield answer
         with suppress(smtplib.SMTPException, OSError):
             client.quit()
     finally:
@@ -79,15 +83,14 @@ def _send(client: _Client, mail: EmailMessage, settings: EmailSettings, password
     client.is_tls = settings.used_security == "tls"
     try:
         client._host = settings.host  # type: ignore[attr-defined] # the name in its certificate
-        with closing_after(lambda: client.sock, TOTAL_SECONDS):
-            code, answer = client.connect(settings.host, settings.used_port)
-            if code != 220:
-                raise smtplib.SMTPResponseException(code, answer)
-            if settings.used_security == "starttls":
-                client.starttls(context=ssl.create_default_context())
-            if settings.user:
-                client.login(settings.user, password)
-            refused = client.send_message(mail)
+        code, answer = client.connect(settings.host, settings.used_port)
+        if code != 220:
+            raise smtplib.SMTPResponseException(code, answer)
+        if settings.used_security == "starttls":
+            client.starttls(context=ssl.create_default_context())
+        if settings.user:
+            client.login(settings.user, password)
+        refused = client.send_message(mail)
     except smtplib.SMTPRecipientsRefused as problem:
         raise Unavailable(
             f"all recipients were refused: {_list_refused(problem.recipients)}"

@@ -28,7 +28,11 @@ class Reply(NamedTuple):
 
 @contextmanager
 def requesting(
-    target: Target, method: str, body: bytes, headers: Mapping[str, str]
+    target: Target,
+    method: str,
+    body: bytes,
+    headers: Mapping[str, str],
+    seconds: float = TOTAL_SECONDS,
 ) -> Iterator[Reply]:
     """Send a request; give the reply as soon as it is known, before the connection is closed.
 
@@ -39,7 +43,7 @@ def requesting(
     if target.is_https:
         connection.default_port = 443  # or the Host header names the port
     try:
-        with closing_after(lambda: connection.sock, TOTAL_SECONDS):
+        with closing_after(lambda: connection.sock, seconds):
             _connect(connection, target)
             reply = _exchange(connection, target, method, body, headers)
         yield reply
@@ -61,12 +65,13 @@ def closing_after(get_socket: Callable[[], socket.socket | None], seconds: float
 
 def connect(host: str, port: int, seconds: float) -> socket.socket:
     """Connect to an address of a host that is allowed; raises Unavailable."""
-    address = resolve(host, port)
-    try:
-        return socket.create_connection(address, seconds)
-    except OSError as problem:
-        reason = problem.strerror or "no answer in time"
-        raise Unavailable(f"cannot connect to {host} port {port}: {reason}") from None
+    reason = "it has no address"
+    for address in resolve(host, port):
+        try:
+            return socket.create_connection((address, port), seconds)
+        except OSError as problem:
+            reason = problem.strerror or "no answer in time"
+    raise Unavailable(f"cannot connect to {host} port {port}: {reason}")
 
 
 def _connect(connection: http.client.HTTPConnection, target: Target) -> None:
@@ -98,7 +103,7 @@ def _exchange(
     except (OSError, http.client.HTTPException, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or "no valid answer in time"
         raise Unavailable(f"{target.host} does not answer: {reason}") from None
-    shown = "".join(one if one.isprintable() else " " for one in text.decode("utf-8", "replace"))
+    shown = text.decode("utf-8", "replace")
     return Reply(reply.status, reply.reason, reply.getheader("retry-after", ""), shown)
 
 

@@ -46,6 +46,7 @@ THREADS = 8
 PAUSE_SECONDS = 5.0
 """How long the database is left alone when it does not answer."""
 STOP_SECONDS = 5.0
+SETTLE_TRIES = 5
 
 
 class Observer(Protocol):
@@ -117,10 +118,13 @@ class Outbox:
 
     def send(self, claim: Claim) -> Result:
         """Send a delivery that was claimed, and store what came of it."""
+        result: Result | None = None
         try:
             with self.sending(claim) as result:
                 self._settle(claim, result)
         except EventLakeError as problem:
+            if result is not None:
+                raise  # the receiver has answered, and the database does not
             result = Result(False, str(problem))
             self._settle(claim, result)
         self.on_try(claim.kind, result.is_delivered)
@@ -152,6 +156,15 @@ class Outbox:
             yield Result(is_accepted, text, read_retry_after(reply.retry_after))
 
     def _settle(self, claim: Claim, result: Result) -> None:
+        """Store a result; if the database does not answer, try again before the lease ends."""
+        for _ in range(SETTLE_TRIES):
+            try:
+                return self._settle_once(claim, result)
+            except Unavailable:
+                self.clock.sleep(PAUSE_SECONDS)
+        return self._settle_once(claim, result)
+
+    def _settle_once(self, claim: Claim, result: Result) -> None:
         with self.database.write() as session:
             settle(session, claim, result, self.clock.now())
 

@@ -73,10 +73,10 @@ def check_host(name: str, host: str) -> None:
         )
 
 
-def resolve(host: str, port: int) -> tuple[str, int]:
-    """An address of a host that may be used, and the port.
+def resolve(host: str, port: int) -> list[str]:
+    """The addresses of a host, which may be used.
 
-    The caller connects to this address, so that a second answer of the DNS cannot be another.
+    The caller connects to one of these, so that a second answer of the DNS cannot be another.
     Raises Unavailable if the host has no address, or has one that is refused.
     """
     try:
@@ -84,13 +84,13 @@ def resolve(host: str, port: int) -> tuple[str, int]:
     except (OSError, UnicodeError) as problem:
         reason = getattr(problem, "strerror", None) or "the name is invalid"
         raise Unavailable(f"cannot resolve {host}: {reason}") from None
-    addresses = [str(one[4][0]) for one in found]
+    addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
     for address in addresses:
         if is_refused(ip_address(address.partition("%")[0])):
             raise Unavailable(
                 f"{host} has the address {address}: link-local and metadata addresses are refused"
             )
-    return addresses[0], port
+    return addresses
 
 
 def is_refused(address: IPv4Address | IPv6Address) -> bool:

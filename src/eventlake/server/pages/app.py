@@ -10,6 +10,7 @@ from eventlake.server.pages import (
     home,
     lakes,
     login,
+    notices,
     privacy,
     quarantine,
     query,
@@ -23,7 +24,7 @@ from eventlake.server.pages.base import FILES, OpenPage, add_handlers
 
 MODULES = (
     *(home, login, sources, source_settings, schema, quarantine, replay),
-    *(runs, query, lakes, privacy, admin, code, documents),
+    *(runs, query, lakes, privacy, admin, notices, code, documents),
 )
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _FOR_EVER = "public, max-age=31536000, immutable"

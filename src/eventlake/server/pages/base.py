@@ -41,6 +41,7 @@ MESSAGES = {
     "key-added": "A write key was added. The collector accepts it within a second.",
     "key-revoked": "The key was revoked. The collector refuses it within a second.",
     "logged-out": "You are logged out.",
+    "redelivered": "It is sent again.",
     "removed": "Removed.",
     "saved": "Saved.",
     "source-off": "The collector refuses this source's events now.",
@@ -194,6 +195,12 @@ def add_handlers(app: FastAPI) -> None:
         if status == 401:
             return _ask_to_log_in(request)
         return _show_problem(request, status, " ".join(str(problem).split()), problem.code)
+
+    @app.exception_handler(Exception)  # it is raised again after the reply
+    def _handle_bug(request: Request, _: Exception) -> Response:
+        number = request.scope["state"].get("request_id", "")
+        detail = f"this is a bug in EventLake; the server's log has it as request {number}"
+        return _show_problem(request, 500, detail, "EventLake.Internal")
 
     @app.exception_handler(RequestValidationError)
     def _handle_invalid(request: Request, problem: RequestValidationError) -> Response:

@@ -78,9 +78,14 @@ def duration(value: timedelta | float | None) -> str:
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
-    parts = ((whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "min"))
-    shown = [f"{count} {unit}" for count, unit in (*parts, (whole % 60, "s")) if count]
-    return " ".join(shown[:2])
+    parts = (
+        (whole // 86400, "d"),
+        (whole // 3600 % 24, "h"),
+        (whole // 60 % 60, "min"),
+        (whole % 60, "s"),
+    )
+    first = next(at for at, (count, _) in enumerate(parts) if count)
+    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2] if count)
 
 
 def ago(moment: datetime | None, now: datetime) -> str:

@@ -6,8 +6,11 @@ from typing import NamedTuple
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
+from eventlake.control.freshness import Freshness
+from eventlake.control.incidents import list_incidents
 from eventlake.control.lakes import list_lakes
-from eventlake.control.overview import SourceOverview, list_open_incidents, list_overview
+from eventlake.control.notify.deliveries import count_undelivered
+from eventlake.control.overview import SourceOverview, list_overview
 from eventlake.control.sources import Source, list_sources
 from eventlake.server.pages.base import Renderer, ViewerPage
 
@@ -33,7 +36,8 @@ def show_home(page: ViewerPage) -> HTMLResponse:
     """Show all sources."""
     with page.context.database.read() as session:
         overviews = list_overview(session, page.context.clock.now())
-        incidents = list_open_incidents(session)
+        incidents = list_incidents(session, is_open=True)
+        undelivered = count_undelivered(session)
         lake = next((one.slug for one in list_lakes(session)), "")
         sources = list_sources(session)
     return page.render(
@@ -41,7 +45,7 @@ def show_home(page: ViewerPage) -> HTMLResponse:
         sources=overviews,
         words={one.health.source: describe_source(one) for one in overviews},
         incidents=incidents,
-        undelivered=0,
+        undelivered=undelivered,
         first_steps=_find_first_steps(page, overviews, sources, lake),
     )
 
@@ -53,12 +57,14 @@ def describe_source(one: SourceOverview) -> Badge:
         (health.lake is None, ("warn", "▲", "Not connected")),
         (not health.accepts_events, ("warn", "▲", "Refuses events")),
         (one.active_run is not None, ("busy", "▶", "Syncing")),
-        (health.last_state == "failed", ("bad", "✕", "Failing")),
+        (health.failures > 0, ("bad", "✕", "Failing")),
+        (health.freshness == Freshness.STALE, ("bad", "▲", "Stale")),
+        (health.freshness == Freshness.SILENT, ("warn", "▲", "Silent")),
         (health.last_state == "partial", ("warn", "◐", "Partial")),
         (not health.syncs, ("idle", "○", "Syncs off")),
         (one.last_success is None, ("idle", "○", "No sync yet")),
     )
-    return next((badge for applies, badge in states if applies), ("good", "●", "Working"))
+    return next((badge for applies, badge in states if applies), ("good", "●", "Fresh"))
 
 
 def make_curl(page: Renderer, key: str) -> str:

@@ -1,6 +1,7 @@
 """The pages of the quarantine: reasons by day, lines with the fault marked, and the redrive."""
 
 import json
+import re
 from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Query, Response
@@ -24,6 +25,7 @@ from eventlake.server.routes import corrections
 
 router = APIRouter()
 PAGE_LINES = 50
+_POSITION = re.compile(r"(?:char|byte|position) (\d+)")
 
 Reason = Annotated[str, Query(pattern=r"^[!-~]{0,64}$")]
 After = Annotated[str, Query(pattern=r"^[!-~]{0,254}$")]
@@ -97,19 +99,28 @@ def mark_fault(line: QuarantinedLine) -> list[Piece]:
         text = json.dumps(json.loads(line.raw), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
         return _mark_position(line)
-    words = [word.strip("'\"`:,.") for word in line.detail.split()]
-    for word in words:
-        key = f'"{word}":'
-        if word and key in text:
-            at = text.index(key)
-            end = text.find("\n", at)
-            end = len(text) if end < 0 else end
-            return [Piece(text[:at], False), Piece(text[at:end], True), Piece(text[end:], False)]
-    return [Piece(text, False)]
+    words = [word.strip("'\"`:,.()") for word in line.detail.split()]
+    for word in filter(None, words):
+        for part in (f'"{word}":', f'"{word}"'):
+            if part in text:
+                return _cut(text, _start_of_line(text, text.index(part)))
+    return _cut(text, 0)
+
+
+def _start_of_line(text: str, at: int) -> int:
+    start = text.rfind("\n", 0, at) + 1
+    return start + len(text[start:]) - len(text[start:].lstrip())
+
+
+def _cut(text: str, at: int) -> list[Piece]:
+    """The text with the rest of the line at a position marked."""
+    end = text.find("\n", at)
+    end = len(text) if end < 0 else end
+    return [Piece(text[:at], False), Piece(text[at:end], True), Piece(text[end:], False)]
 
 
 def _mark_position(line: QuarantinedLine) -> list[Piece]:
-    """A line that is not JSON: marked from the byte that the detail names, else as a whole."""
-    numbers = [int(word) for word in line.detail.replace(":", " ").split() if word.isdecimal()]
-    at = numbers[-1] if numbers and numbers[-1] < len(line.raw) else 0
-    return [Piece(line.raw[:at], False), Piece(line.raw[at:], True)]
+    """A line that is not JSON: marked from the position that the detail names, else as a whole."""
+    found = _POSITION.search(line.detail)
+    at = min(int(found[1]), len(line.raw) - 1) if found else 0
+    return [Piece(line.raw[: max(0, at)], False), Piece(line.raw[max(0, at) :], True)]

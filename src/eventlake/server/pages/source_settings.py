@@ -91,7 +91,8 @@ def send_settings(page: AdminPage, source: Name, form: Form) -> Response:
 def _is_default(name: str, value: Any, before: Mapping[str, Any]) -> bool:
     """Whether a value that was not set before is what it is anyway."""
     default = SourceSettings.model_fields[name].default
-    return name not in before and (value is None or value in (default, list(default or ())))
+    shown = list(default) if isinstance(default, tuple) else default
+    return name not in before and (value is None or value == shown)
 
 
 class Slot(NamedTuple):

@@ -1,7 +1,7 @@
 """The pages of a source: overview, history, keys, schedule, settings."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, NamedTuple
 
@@ -11,16 +11,11 @@ from fastapi.responses import HTMLResponse
 from eventlake.control.audit import AuditEntry, list_audit
 from eventlake.control.connections import Connection, list_connections
 from eventlake.control.database import Session
-from eventlake.control.history import (
-    DailyCounts,
-    RunFilter,
-    list_day_tables,
-    list_days,
-    list_history,
-    list_schema_changes,
-)
+from eventlake.control.history import RunFilter, list_history, list_schema_changes
+from eventlake.control.incidents import list_incidents
 from eventlake.control.lakes import list_lakes
-from eventlake.control.overview import SourceOverview, list_open_incidents, list_overview
+from eventlake.control.overview import SourceOverview, list_overview
+from eventlake.control.rollups import DailyRows, read_daily
 from eventlake.control.run_kinds import LANES
 from eventlake.control.runs import Run, RunState, get_run
 from eventlake.control.schedules import SourceSchedule, get_schedule
@@ -112,14 +107,13 @@ def send_new_source(page: AdminPage, form: Form) -> Response:
 def show_source(page: ViewerPage, source: Name, day: Day = "") -> HTMLResponse:
     """Show the rows of 30 days, the lag and the last runs."""
     now = page.context.clock.now()
-    since = f"{now - timedelta(days=DAYS - 1):%Y-%m-%d}"
     with page.context.database.read() as session:
         view = read_source(session, page, source)
-        days = list_days(session, source, since)
+        days = read_daily(session, source, now, days=DAYS).rows
+        by_table = read_daily(session, source, now, days=DAYS, table=None).rows if day else ()
         values = {
-            "day_tables": list_day_tables(session, source, day) if day else [],
             "history": list_history(session, source, limit=5),
-            "incidents": list_open_incidents(session, view.source.slug),
+            "incidents": list_incidents(session, source, is_open=True),
             "lakes": list_lakes(session),
         }
     counts = {one.day: one for one in days}
@@ -137,6 +131,9 @@ def show_source(page: ViewerPage, source: Name, day: Day = "") -> HTMLResponse:
         days=days,
         totals=_sum_days(days, all_days[-1]),
         day=day,
+        day_tables=sorted(
+            (one for one in by_table if one.day == day and one.table), key=lambda one: -one.rows
+        ),
         day_rows=counts[day].rows if day in counts else 0,
         collected=page.context.read_collected().get(view.source.slug, CollectedEvents()),
         next_if_on=_next_if_on(page, view),
@@ -301,7 +298,7 @@ def _next_if_on(page: Renderer, view: SourceView) -> datetime | None:
     return slots[0] if slots else None
 
 
-def _sum_days(days: list[DailyCounts], today: str) -> dict[str, int]:
+def _sum_days(days: Sequence[DailyRows], today: str) -> dict[str, int]:
     total = Counter[str]()
     for one in days:
         total["all"] += one.rows

@@ -1,6 +1,6 @@
 """Suppressed and forgotten users."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 from pydantic import Field, StringConstraints
@@ -22,6 +22,7 @@ from eventlake.model.erasure import Receipt
 from eventlake.model.values import FrozenModel
 from eventlake.server.access import Admin
 from eventlake.server.context import Context, ServerContext
+from eventlake.server.problems import MEDIA_TYPE
 from eventlake.server.requests import AfterNumber, Limit, Number, OnceOnly, Page, Word
 from eventlake.services.suppress import (
     SuppressionChange,
@@ -30,7 +31,17 @@ from eventlake.services.suppress import (
     unsuppress_users,
 )
 
-router = APIRouter(tags=["privacy"])
+_TOO_LARGE: dict[int | str, dict[str, Any]] = {
+    400: {
+        "description": "The request has over 512,000 bytes",
+        "content": {
+            "application/json": {"schema": {"type": "object"}},
+            MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}},
+        },
+    }
+}
+"""The collector's HTTP server refuses such requests, in its own form."""
+router = APIRouter(tags=["privacy"], responses=_TOO_LARGE)
 UserId = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 Users = Annotated[tuple[UserId, ...], Field(min_length=1, max_length=MAX_USERS)]
 OfLake = Annotated[
@@ -113,7 +124,9 @@ def suppress(body: SuppressionRequest, caller: Admin, context: Context, once: On
         caller.record(session, Change("suppression.add", f"lake:{lake.slug}", after=counts))
         return counts
 
-    return once.act(context, caller, act, 200)
+    reply = once.act(context, caller, act, 200)
+    context.on_suppression_change()
+    return reply
 
 
 @router.post("/suppressions/remove", response_model=SuppressionCounts)
@@ -130,7 +143,9 @@ def unsuppress(
         caller.record(session, Change("suppression.remove", f"lake:{lake.slug}", after=counts))
         return counts
 
-    return once.act(context, caller, act, 200)
+    reply = once.act(context, caller, act, 200)
+    context.on_suppression_change()
+    return reply
 
 
 @router.get("/erasures")

@@ -28,6 +28,7 @@ from eventlake.errors import InvalidSettings
 from eventlake.model.values import FrozenModel
 from eventlake.server.access import Caller, Operator, Viewer
 from eventlake.server.context import Context, ServerContext
+from eventlake.server.problems import RequestProblem
 from eventlake.server.requests import AfterNumber, Limit, Number, OnceOnly, Page, Settings, Word
 
 router = APIRouter(prefix="/runs", tags=["runs"])
@@ -71,6 +72,12 @@ def start(
     run = queue_run(session, request, caller.actor.name, context.clock.now(), wait=wait)
     caller.record(session, Change("run.start", f"run:{run.id}", after=run))
     return run
+
+
+def _check_privacy(caller: Caller, run: Run) -> None:
+    """Raise a 403 problem if somebody who is not an admin wants to change an erasure."""
+    if run.kind == Kind.FORGET and not caller.role.may(Role.ADMIN):
+        raise RequestProblem(403, "Forbidden", "only an admin may cancel or retry an erasure")
 
 
 @router.get("")
@@ -126,6 +133,7 @@ def stop_run(run: Number, caller: Operator, context: Context) -> Run:
     """Cancel a run; one that has committed by then finishes all the same."""
     with context.database.write() as session:
         before = get_run(session, run)
+        _check_privacy(caller, before)
         after = cancel_run(session, run, context.clock.now(), f"by {caller.actor.name}")
         caller.record(session, Change("run.cancel", f"run:{run}", before, after))
     return after
@@ -139,6 +147,7 @@ def repeat_run(run: Number, caller: Operator, context: Context, once: OnceOnly) 
     """
 
     def act(session: Session) -> Run:
+        _check_privacy(caller, get_run(session, run))
         again = retry_run(session, run, caller.actor.name, context.clock.now())
         caller.record(session, Change("run.retry", f"run:{run}", after=again))
         return again
