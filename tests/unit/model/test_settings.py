@@ -24,6 +24,8 @@ def test_what_is_not_given_has_its_default() -> None:
         "ledger_folder": "",
         "dedup_days": 7,
         "skip_events": [],
+        "new_tables": "land",
+        "land_events": [],
         "max_columns": 2000,
         "compression": "zstd",
         "compact_after": "",

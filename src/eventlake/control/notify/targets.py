@@ -12,14 +12,14 @@ _REFUSED = tuple(
         ip_network,
         (
             "0.0.0.0/8",
-            "169.254.0.0/16",  # link-local, and the metadata of AWS, Azure and Google
+            "169.254.0.0/16",  # link-local, and the metadata of virtual machines
             "100.100.100.200/32",  # the metadata of Alibaba
             "168.63.129.16/32",  # Azure's own services
             "192.0.0.192/32",  # the metadata of Oracle
             "224.0.0.0/3",  # multicast, reserved, broadcast
             "::/128",
             "fe80::/10",
-            "fd00:ec2::/32",  # the metadata of AWS
+            "fd00:ec2::/32",  # the metadata of virtual machines, over IPv6
             "fd20:ce::/32",  # the metadata of Google
             "ff00::/8",
         ),
