@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from eventlake.kernels.lines import Damage
 from eventlake.kernels.route import InvalidLine, validate_line
-from eventlake.kernels.user_hashes import ID_COLUMNS, Hashes, hash_ids
+from eventlake.kernels.user_hashes import Hashes, hash_ids
+from eventlake.model.erasure import ID_COLUMNS
 
 _BLANK = b" \t\r"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import msgspec
 
 from eventlake.kernels.jsontext import NotJson, TooDeep, decode_line
-from eventlake.kernels.user_hashes import ID_FIELDS
+from eventlake.model.erasure import ID_FIELDS
 from eventlake.model.types import Json, NumberText, plain
 
 _IN_TEXT = re.compile(

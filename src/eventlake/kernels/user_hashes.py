@@ -11,12 +11,10 @@ import pyarrow as pa
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from eventlake.model.erasure import ID_COLUMNS
+
 Hashes = NDArray[np.uint32]
 
-ID_COLUMNS = ("user_id", "anonymous_id", "previous_id")
-"""The columns with ids of users; only the tables of alias calls have the last one."""
-ID_FIELDS = ("userId", "anonymousId", "previousId")
-"""The same as fields of events."""
 NO_HASHES: Hashes = np.empty(0, np.uint32)
 MAX_WORDS = 32
 """Longer ids are hashed by their length and the first 256 bytes."""

@@ -7,6 +7,11 @@ from pydantic import Field
 
 from eventlake.model.values import FrozenModel
 
+ID_COLUMNS = ("user_id", "anonymous_id", "previous_id")
+"""The columns with ids of users; only the tables of alias calls have the last one."""
+ID_FIELDS = ("userId", "anonymousId", "previousId")
+"""The same as fields of events."""
+
 
 class FileKind(StrEnum):
     """The kinds of files that have events of users."""

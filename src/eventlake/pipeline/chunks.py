@@ -17,8 +17,9 @@ from eventlake.kernels.jsontext import TooDeep
 from eventlake.kernels.line_ids import list_ids
 from eventlake.kernels.parse import MAX_SLOW_BYTES, BlockTooLarge
 from eventlake.kernels.route import LINE_BITS, Event, RejectedLine, split_deep
-from eventlake.kernels.user_hashes import ID_FIELDS, HashCollector
+from eventlake.kernels.user_hashes import HashCollector
 from eventlake.model.commit import Replacement
+from eventlake.model.erasure import ID_FIELDS
 from eventlake.model.naming import Call
 from eventlake.model.schema import budget_used, new_table
 from eventlake.model.settings import SourceSettings

@@ -18,9 +18,9 @@ from eventlake.kernels.line_ids import list_ids, list_rejected_ids
 from eventlake.kernels.lines import OpenFile, read_blocks, suffix_of
 from eventlake.kernels.stats import file_stats
 from eventlake.kernels.times import as_micros
-from eventlake.kernels.user_hashes import ID_COLUMNS, HashCollector, Hashes
+from eventlake.kernels.user_hashes import HashCollector, Hashes
 from eventlake.model.commit import ColumnStats
-from eventlake.model.erasure import ErasedFile, FileKind
+from eventlake.model.erasure import ID_COLUMNS, ErasedFile, FileKind
 from eventlake.stores import Store
 from eventlake.stores.damage import reading_parquet
 

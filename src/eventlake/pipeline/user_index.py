@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from eventlake.errors import EventLakeError
-from eventlake.kernels.user_hashes import ID_COLUMNS, NO_HASHES, Hashes
+from eventlake.kernels.user_hashes import NO_HASHES, Hashes
 from eventlake.model.commit import StagedFile
+from eventlake.model.erasure import ID_COLUMNS
 from eventlake.pipeline.stage_paths import new_path
 from eventlake.stores import Store
 from eventlake.stores.damage import reading_parquet

@@ -16,11 +16,11 @@ from eventlake.errors import Cancelled, EventLakeError, Internal, InvalidSetting
 from eventlake.kernels.erase import ErasedIds
 from eventlake.kernels.line_ids import read_ids
 from eventlake.kernels.lines import Damage, read_blocks
-from eventlake.kernels.user_hashes import ID_COLUMNS, hash_ids
+from eventlake.kernels.user_hashes import hash_ids
 from eventlake.lake import Lake
 from eventlake.lakes import open_parts
 from eventlake.ledger import DEAD_AFTER, find_source, is_running
-from eventlake.model.erasure import FileKind, Receipt
+from eventlake.model.erasure import ID_COLUMNS, FileKind, Receipt
 from eventlake.model.lake import LakeSettings
 from eventlake.model.layout import run_day
 from eventlake.model.naming import Call

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-import pyarrow as pa
 from pydantic import ValidationError
 
 from eventlake.errors import Damaged, EventLakeError
@@ -37,6 +36,8 @@ def parse_value(store: Store, path: str, kind: type[V], data: bytes) -> V:
 @contextmanager
 def reading_parquet(store: Store, path: str) -> Iterator[None]:
     """Raise Arrow's errors for a corrupt Parquet file as `Damaged`."""
+    import pyarrow as pa  # noqa: PLC0415 - a server reads no Parquet
+
     try:
         yield
     except EventLakeError:

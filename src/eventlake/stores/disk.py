@@ -3,19 +3,23 @@
 import fcntl
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-import pyarrow as pa
 from obstore.store import LocalStore
-from pyarrow.fs import FileSystem, LocalFileSystem
 
 from eventlake.stores.ranges import Range
 from eventlake.stores.store import Change, Store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow.fs import FileSystem
+
+T = TypeVar("T")
 
 MAX_OPEN_FILES = 64
 """Files that `read_ranges` keeps open."""
@@ -43,10 +47,12 @@ class Disk(Store):
     def uri(self, path: str) -> str:
         return (Path(self.root) / path).as_uri()
 
-    def filesystem(self) -> tuple[FileSystem, str]:
+    def filesystem(self) -> "tuple[FileSystem, str]":
+        from pyarrow.fs import LocalFileSystem  # noqa: PLC0415 - see `Store`
+
         return LocalFileSystem(), self.root
 
-    def read_ranges(self, ranges: Iterable[Range]) -> Iterator[pa.Buffer]:
+    def read_ranges(self, ranges: Iterable[Range]) -> "Iterator[pa.Buffer]":
         """Memory-map each file once for successive ranges."""
         open_file = lru_cache(MAX_OPEN_FILES)(self.open)
         for path, start, size in ranges:
@@ -54,37 +60,37 @@ class Disk(Store):
             file.seek(start)
             yield file.read_buffer(size)
 
-    def open(self, path: str) -> pa.NativeFile:
+    def open(self, path: str) -> "pa.NativeFile":
+        import pyarrow as pa  # noqa: PLC0415
+
         with self.translate_errors("read", path):
             return pa.memory_map(str(Path(self.root) / path))
 
     @contextmanager
-    def open_staged(self, path: str) -> Iterator[pa.NativeFile]:
+    def open_staged(self, path: str) -> "Iterator[pa.NativeFile]":
         """Write in place: readers of `path` would see a partial file."""
-        with self.translate_errors("write", path), self._new_file(f"{self.root}/{path}") as file:
+        import pyarrow as pa  # noqa: PLC0415
+
+        with (
+            self.translate_errors("write", path),
+            _make_file(f"{self.root}/{path}", lambda new: pa.OSFile(new, "wb")) as file,
+        ):
             yield file
 
     @contextmanager
-    def write_durably(self, path: str) -> Iterator[pa.NativeFile]:
+    def write_durably(self, path: str) -> Iterator[IO[bytes]]:
         final = PurePosixPath(path)
         part = str(final.with_name(f".{final.name}.part"))  # a later try overwrites it
-        with self.open_staged(part) as file:
+        with self.translate_errors("write", path), _make_file(f"{self.root}/{part}", _open) as file:
             yield file
         self.fsync(part)
         self.publish(part, path)
         self.fsync_with_parents(path)
 
-    def _new_file(self, full_path: str) -> pa.NativeFile:
-        try:
-            return pa.OSFile(full_path, "wb")
-        except FileNotFoundError:  # the first in its folder
-            Path(full_path).parent.mkdir(parents=True, exist_ok=True)
-            return pa.OSFile(full_path, "wb")
-
     def update(self, path: str, change: Change) -> None:
         full_path = f"{self.root}/{path}"
         lock = f"{full_path.rpartition('/')[0]}/.lock"
-        with self.translate_errors("write", path), self._new_file(lock) as file:
+        with self.translate_errors("write", path), _make_file(lock, _open) as file:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX)  # released if the process dies
             # A partial file is of a dead writer: only the holder of the lock writes here.
             Path(f"{full_path}#1").unlink(missing_ok=True)
@@ -136,3 +142,16 @@ def _read_if_exists(file: Path) -> bytes | None:
         return file.read_bytes()
     except FileNotFoundError:
         return None
+
+
+def _open(path: str) -> IO[bytes]:
+    return Path(path).open("wb")
+
+
+def _make_file(path: str, open_file: Callable[[str], T]) -> T:
+    """Open a new file, and make its folder if it is the first in it."""
+    try:
+        return open_file(path)
+    except FileNotFoundError:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        return open_file(path)

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
 from obstore import exceptions
-from pyarrow.fs import FileSystem
 
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings, Unavailable
 from eventlake.stores.ranges import Range
+
+if TYPE_CHECKING:  # a server and a collector need no Arrow, which takes 40 MB of memory
+    import pyarrow as pa
+    from pyarrow.fs import FileSystem
 
 CHUNK_BYTES = 1 << 20
 """Size of the pieces that `stream` yields."""
@@ -48,7 +50,7 @@ class Store:
         """An object's full address."""
         raise NotImplementedError
 
-    def filesystem(self) -> tuple[FileSystem, str]:
+    def filesystem(self) -> "tuple[FileSystem, str]":
         """The store as an Arrow filesystem, and the prefix of paths in it."""
         raise NotImplementedError
 
@@ -56,24 +58,24 @@ class Store:
         """Options, with current credentials, for libraries that open `root` with object_store."""
         return {}
 
-    def open(self, path: str) -> pa.NativeFile:
+    def open(self, path: str) -> "pa.NativeFile":
         """A seekable file."""
         raise NotImplementedError
 
-    def read_ranges(self, ranges: Iterable[Range]) -> Iterator[pa.Buffer]:
+    def read_ranges(self, ranges: Iterable[Range]) -> "Iterator[pa.Buffer]":
         """Read parts of objects, in the order of `ranges`."""
         raise NotImplementedError
 
-    def open_staged(self, path: str) -> AbstractContextManager[pa.NativeFile]:
+    def open_staged(self, path: str) -> "AbstractContextManager[pa.NativeFile]":
         """Open a file for writing; nobody may read `path` before it is closed."""
         raise NotImplementedError
 
-    def write_staged(self, path: str, data: pa.Buffer) -> None:
+    def write_staged(self, path: str, data: "pa.Buffer") -> None:
         """Write an object that nobody reads before this returns."""
         with self.open_staged(path) as file:
             file.write(data)
 
-    def write_durably(self, path: str) -> AbstractContextManager[pa.NativeFile]:
+    def write_durably(self, path: str) -> AbstractContextManager[IO[bytes]]:
         """Open a file that appears at `path` only when it is complete and on stable storage."""
         raise NotImplementedError
 
@@ -117,7 +119,7 @@ class Store:
             for piece in self._store.get(path).stream(min_chunk_size=CHUNK_BYTES):
                 yield bytes(piece)
 
-    def write(self, path: str, data: bytes | pa.Buffer) -> None:
+    def write(self, path: str, data: "bytes | pa.Buffer") -> None:
         """Write an object atomically."""
         with self.translate_errors("write", path):
             self._store.put(path, memoryview(data).cast("B"))
