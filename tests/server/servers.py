@@ -110,4 +110,5 @@ def serving(url: str, clock: Clock = SYSTEM_CLOCK, address: Address | None = Non
     finally:
         stop.set()
         thread.join(30)
+        context.readers.close()
         database.close()

@@ -28,7 +28,10 @@ def open_client(database: str, url: str = "", token: str = "") -> Iterator[Clien
             clock=installation.clock,
             trusted=f"cli:{getpass.getuser()}",
         )
-        yield Client(send=_send_within(build_api(context)))
+        try:
+            yield Client(send=_send_within(build_api(context)))
+        finally:
+            context.readers.close()
 
 
 def _send_within(app: ASGIApp) -> Send:

@@ -41,7 +41,7 @@ _CAUSES = {
     ),
     errors.InsufficientPermissions.code: Cause(
         "A permission is missing",
-        "grant what the message names; the checks show the policy statement to paste.",
+        "grant what the message names; the checks of the lake say what is still missing.",
         True,
     ),
     errors.LimitExceeded.code: Cause(
