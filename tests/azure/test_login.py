@@ -22,7 +22,8 @@ from tests.azure.refusing import TOKEN, Refusing
 TENANT, CLIENT = (f"{n}0000000-1111-2222-3333-444444444444" for n in (1, 2))
 SECRET = "a-secret-that-nobody-may-see"
 ONLY = (
-    "it may only have client_secret or account_key or sas_token or metastore_password, as a string"
+    "it may only have client_secret or account_key or sas_token or metastore_password or "
+    "databricks_client_secret or databricks_token, as a string"
 )
 ENVIRONMENT = EnvironmentSecrets(AzureSettings.secrets)
 IDS = {"tenant_id": TENANT, "client_id": CLIENT}

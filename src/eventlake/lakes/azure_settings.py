@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -36,6 +35,8 @@ SEGMENT_NAMES = {
     "service_principal_client_secret": "client_secret",
 }
 
+SECRETS = {**AZURE_SECRETS, **DATABRICKS_SECRETS}
+
 
 class AzureSettings(DatabricksClusters):
     """A lake in a container of ADLS, with tables in a Hive metastore."""
@@ -44,7 +45,7 @@ class AzureSettings(DatabricksClusters):
     chosen_by = "storage_account"
     address = "abfss://container@account.dfs.core.windows.net"
     container = "container"
-    secrets = MappingProxyType({**AZURE_SECRETS, **DATABRICKS_SECRETS})
+    secrets = SECRETS
     segment_names = SEGMENT_NAMES
 
     storage_account: Annotated[

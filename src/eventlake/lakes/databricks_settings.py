@@ -1,7 +1,6 @@
 """The settings of lakes whose tables are in Unity Catalog."""
 
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -35,20 +34,21 @@ class Registration(StrEnum):
     API = "api"
 
 
+SECRETS = {
+    "client_secret": "DATABRICKS_CLIENT_SECRET",
+    "token": "DATABRICKS_TOKEN",
+    "storage_client_secret": "AZURE_CLIENT_SECRET",
+    "account_key": "AZURE_STORAGE_ACCOUNT_KEY",
+}
+
+
 class DatabricksSettings(DatabricksClusters):
     """A lake in S3 or ADLS, with tables in Unity Catalog."""
 
     kind = "databricks"
     chosen_by = "workspace_url"
     segment_names = SEGMENT_NAMES
-    secrets = MappingProxyType(
-        {
-            "client_secret": "DATABRICKS_CLIENT_SECRET",
-            "token": "DATABRICKS_TOKEN",
-            "storage_client_secret": "AZURE_CLIENT_SECRET",
-            "account_key": "AZURE_STORAGE_ACCOUNT_KEY",
-        }
-    )
+    secrets = SECRETS
 
     workspace_url: Annotated[
         str,
