@@ -112,5 +112,7 @@ def claims(database: Database) -> list[sa.Row[tuple[int, datetime, datetime, int
 
 def find_holder(database: Database, servers: list[Up]) -> Up:
     with database.read() as session:
-        holder = session.execute(sa.select(tables.leases.c.holder)).scalar_one()
+        leases = tables.leases
+        asked = sa.select(leases.c.holder).where(leases.c.name == "scheduler")
+        holder = session.execute(asked).scalar_one()
     return next(one for one in servers if holder.endswith(f":{one.process.pid}"))
