@@ -69,7 +69,7 @@ def test_rule_1_a_source_is_synced_every_two_hours_from_when_it_was_enabled(worl
 def test_rule_1_manual_sources_have_no_slots(world: World) -> None:
     world.add("web", Schedule())
     world.clock.advance(timedelta(days=9))
-    assert world.tick() == (0, 0, None)
+    assert world.tick()[:3] == (0, 0, None)
 
 
 # Rule 2
@@ -106,7 +106,7 @@ def test_rule_3_enabling_and_changes_run_nothing_again(world: World) -> None:
     world.clock.advance(5 * HOUR)
     with world.database.write() as session:
         schedules.disable(session, "web", world.clock.now())
-    assert world.tick() == (0, 0, None)
+    assert world.tick()[:3] == (0, 0, None)
     world.clock.advance(5 * HOUR)
     with world.database.write() as session:
         version = schedules.enable(session, "web", world.clock.now()).version
