@@ -434,3 +434,20 @@ def test_defaults_are_those_of_the_command() -> None:
     assert (spec.events, spec.types, spec.hours, spec.seed) == (100_000, 50, 3, 7)
     assert (spec.duplicates, spec.bad, spec.files) == (0.01, 0.0, None)
     assert spec.start == datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def test_messy_events_have_mixed_types_arrays_and_long_numbers(tmp_path: Path) -> None:
+    make_sample(SampleSpec(events=2_000, types=20, messy=True), tmp_path)
+    texts = [gzip.decompress(path.read_bytes()).decode() for path in tmp_path.glob("*.gz")]
+    lines = "".join(texts).splitlines()
+    events = [json.loads(line, parse_float=str) for line in lines]
+    kinds: defaultdict[str, set[type]] = defaultdict(set)
+    long_numbers = 0
+    for event in events:
+        for key, value in event.get("properties", {}).items():
+            kinds[key].add(type(value))
+            if isinstance(value, dict) and "ratio" in value:
+                long_numbers += len(value["ratio"]) >= 16
+    assert any({str, int} <= found for found in kinds.values())
+    assert any(list in found for found in kinds.values())
+    assert long_numbers > 100

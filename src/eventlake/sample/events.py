@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from eventlake.sample.bad import bad_line
 from eventlake.sample.calls import Kind, kind_of
 from eventlake.sample.dice import Dice
+from eventlake.sample.messy import make_messy
 from eventlake.sample.names import ranked_types
 from eventlake.sample.people import (
     APP_ENDINGS,
@@ -114,7 +115,7 @@ class Generator:
         """Each event with its number and when it is received."""
         count, rng = batch.size, self._rng
         self._dice.now_ms = batch.start_ms
-        bodies = _Bodies(self._dice)
+        bodies = _Bodies(self._dice, self._spec.messy)
         visits = self._draw_visits(count)
         received = np.sort(rng.integers(batch.start_ms, batch.end_ms, count))
         kind_at = rng.choice(len(self._kinds), count, p=self._shares).tolist()
@@ -170,8 +171,8 @@ class Generator:
 class _Bodies:
     """Draws the fields of a batch that depend on an event's type."""
 
-    def __init__(self, dice: Dice) -> None:
-        self._dice = dice
+    def __init__(self, dice: Dice, messy: bool) -> None:
+        self._dice, self._messy = dice, messy
         self._drawn: defaultdict[tuple[str, bool], list[tuple[Event, bytes]]] = defaultdict(list)
         self._uses: Counter[tuple[str, bool]] = Counter()
 
@@ -195,7 +196,8 @@ class _Bodies:
     def _draw_new(self, kind: Kind, person: Person, rare: bool, late: bool) -> tuple[Event, bytes]:
         """The type and the call's own fields, and the JSON of the properties without a brace."""
         fields = kind.draw_fields(self._dice, person, rare, late)
-        return {"type": kind.call, **kind.call_fields(fields, person)}, encode(fields)[1:]
+        sent = make_messy(fields, self._dice) if self._messy else fields
+        return {"type": kind.call, **kind.call_fields(fields, person)}, encode(sent)[1:]
 
 
 _ENDINGS = [

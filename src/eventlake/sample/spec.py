@@ -27,6 +27,9 @@ class SampleSpec(FrozenModel):
         Fraction, Field(description="Duplicates, as a fraction of the events")
     ] = 0.01
     bad: Annotated[Fraction, Field(description="Invalid lines, as a fraction of the events")] = 0.0
+    messy: Annotated[
+        bool, Field(description="Values of mixed types, arrays, numbers with many digits")
+    ] = False
     seed: Annotated[int, Field(ge=0, description="The random seed")] = 7
     files: Annotated[
         int | None, Field(ge=1, description="Number of files; by default by the events and hours")
