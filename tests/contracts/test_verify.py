@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
@@ -30,12 +29,8 @@ from eventlake.model.settings import SourceSettings
 from eventlake.stores import Disk, Store
 from eventlake.verify import LakeFiles, TableCheck, Verification, verify
 from eventlake.verify.events import InvalidLineError, read_event
+from tests import adversary, oracle
 from tests.aws.moto import Aws, aws
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-import adversary
-import oracle
 
 __all__ = ["aws"]
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-import sys
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-import adversary
-import oracle
-from oracle import Oracle, Settings, cast, number, observed, plain, reason_against, snake, timestamp
+from tests import adversary, oracle
+from tests.oracle import (
+    Oracle,
+    Settings,
+    cast,
+    number,
+    observed,
+    plain,
+    reason_against,
+    snake,
+    timestamp,
+)
 
 NOON = "2026-11-01T12:00:00Z"
 
