@@ -156,7 +156,8 @@ def test_a_lakes_settings_are_those_of_its_kind(make: Make) -> None:
     make.lake()
     with pytest.raises(InvalidSettings, match="there is one already"):
         make.lake()
-    assert get_lake(session, "main").model.model_dump() == {"path": str(make.at / "main")}
+    stored = get_lake(session, "main").model.model_dump()
+    assert stored == {"path": str(make.at / "main"), "format": "parquet"}
 
 
 def test_a_relative_path_is_stored_as_an_absolute_one(

@@ -37,6 +37,7 @@ REPORT_FIELDS = {
     *("type", "workspace_id", "source_id", "run_id", "start_time", "finish_time", "duration_mins"),
     *("status", "error", "error_code", "table_name", "database", "partitions", "new_columns"),
     *("is_new", "replay", "replay_from", "replay_to", "emr_cluster_id", "s3_bucket"),
+    "newest_received_at",
     *("bytes_written", "files_written", *COUNT_FIELDS.values()),
 }
 PARQUET_TYPES = {
