@@ -12,7 +12,7 @@ from eventlake.cli.failures import FAILED, FINISHED
 from eventlake.cli.options import expand_option_groups
 
 notify_app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Manage who is told what."
+    no_args_is_help=True, rich_markup_mode=None, help="Manage channels and their notices."
 )
 add_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Add a channel.")
 notify_app.add_typer(add_app, name="add")
