@@ -13,7 +13,7 @@ from eventlake.services.read import open_lake
 from eventlake.services.replay import ReplayRequest, replay
 from tests.azure.azurite import ACCOUNT, KEY, Azure
 from tests.azure.metastores import HADOOP_AZURE, Metastore, abfs_settings, downloaded
-from tests.azure.test_killed import killed
+from tests.azure.test_killed import within
 from tests.delta.engine import normalize, run_on_spark
 from tests.delta_env import spark_with_delta
 from tests.faults import kills
@@ -39,7 +39,8 @@ def delta_rows(azure: Azure, names: list[str]) -> dict[str, int]:
 
 def test_a_lake_with_delta_tables(azure: Azure, tmp_path: Path) -> None:
     lake, files = azure.settings(format="delta"), small_sample(tmp_path / "raw", events=60)
-    assert kills.run(killed, azure, files[:1], lake, AtStep(0, "publish", 3)) == -signal.SIGKILL
+    work = (kills.killed_at_step, files[:1], lake, AtStep(0, "publish", 3))
+    assert kills.run(within, azure, *work) == -signal.SIGKILL
     assert load(files[:2], lake).status == "finished"
     assert load(files, lake).status == "finished"
     opened = open_lake(lake)

@@ -1,4 +1,4 @@
-"""One browser and one server for all tests of a file."""
+"""One browser and one server for the tests of this folder."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,14 +14,17 @@ from tests.pages.site import Site, add_history, make_workspace, serving
 Visitor = Callable[..., Visit]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
+    """Stopped after this folder: Playwright's event loop runs in the thread of the tests, and
+    while it does no other test of the worker can call asyncio.run.
+    """
     expect.set_options(timeout=PATIENCE)
     with running_browser() as browser:
         yield browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Site]:
     """A server with a month of history. Tests leave it as they found it."""
     site = make_workspace(tmp_path_factory.mktemp("site"))
