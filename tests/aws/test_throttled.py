@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from eventlake.errors import InvalidSettings
 from eventlake.lakes import open_store
 from tests import lakes
 from tests.aws.answers import Answer
@@ -135,6 +136,18 @@ def test_a_listing_that_breaks_off_goes_on_where_it_was(aws: Aws, proxy: Proxy) 
     with proxy.ruled(short):
         assert [found.path for found in store.objects("segment-stage")] == names
     assert "start-after=segment-stage%2F149" in pages[2]
+
+
+def test_refusals_whose_answer_breaks_off(aws: Aws, proxy: Proxy) -> None:
+    """That there is no object, or one already, is asked again."""
+    store, path = open_store(aws.settings()), "segment-data/catalog/web/t.json"
+    get, put = (Once(half, of(action, path)) for action in ("GetObject", "PutObject"))
+    with proxy.ruled(get), pytest.raises(InvalidSettings, match="does not exist"):
+        store.read(path)
+    store.write(path, b"1")
+    with proxy.ruled(put):
+        assert store.create(path, b"2") is False
+    assert (get.is_over, put.is_over) == (True, True)
 
 
 def test_two_that_change_one_object_lose_nothing(aws: Aws, proxy: Proxy) -> None:

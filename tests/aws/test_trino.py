@@ -127,7 +127,7 @@ def test_the_reports_of_all_runs_and_sources_are_a_table(
         path = events(tmp_path / f"{number}.json", "2026-11-01", number, coupon="x")
         assert load_one(path, lake, source).status == "finished"
     columns, rows = lake_rows(lake, "__segment_datalake", "sync_reports")
-    assert (rows.total(), len(columns)) == (6, 31)
+    assert (rows.total(), len(columns)) == (6, 32)
     assert trino_rows(trino, "__segment_datalake", "sync_reports", columns) == rows
     sql = (
         "select source_id, count(distinct run_id), sum(row_count) from "

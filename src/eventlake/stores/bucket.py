@@ -87,6 +87,15 @@ class Bucket(Store):
 
     write_durably = open_staged
 
+    @RETRY_TRUNCATED.wraps
+    def read(self, path: str) -> bytes:
+        return super().read(path)
+
+    @RETRY_TRUNCATED.wraps
+    def create(self, path: str, data: bytes) -> bool:
+        return super().create(path, data)
+
+    @RETRY_TRUNCATED.wraps
     def update(self, path: str, change: Change) -> None:
         """Retry while others replace the object first."""
         with self.translate_errors("write", path):
