@@ -42,7 +42,8 @@ class DeltaTables:
         if opened := self._checked.pop(location, None):
             with suppress(Exception):  # its credentials may have expired
                 opened.update_incremental()
-                return opened
+                if self.store.exists(f"{location}/{LOG}/{opened.version():020d}.json"):
+                    return opened  # else the table was dropped, which an update does not notice
         with self._translate_errors("read", location):
             try:
                 return DeltaTable(self._uri(location), storage_options=self._options)
