@@ -15,7 +15,7 @@ PARALLEL = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup demo test test-unity unit lint abuse changes kills recover bench bench-collect bench-up bench-api docs
+.PHONY: help setup demo test long test-unity unit lint abuse changes kills recover bench bench-collect bench-up bench-api docs
 
 help:  ## these words, one line each
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ test: setup  ## every test, exactly as CI
 test-unity: setup  ## Unity Catalog's tests against an independent server, which is built first
 	EVENTLAKE_UNITY=1 CARGO_PROFILE_DEV_DEBUG=0 \
 	$(BIN)/python -m pytest tests/contracts/test_catalog.py -k unity-server
+
+long: setup  ## what `make test` leaves out: every point of every sweep, more releases and servers
+	EVENTLAKE_LONG=1 $(BIN)/python -m pytest $(PARALLEL) -m 'long or sweep'
 
 unit: setup  ## rules and kernels only: no Spark, seconds
 	$(BIN)/python -m pytest tests/unit --numprocesses auto --dist loadfile

@@ -21,6 +21,7 @@ from tests.aws.proxy import Proxy
 from tests.clusters import SPARK, standalone
 from tests.downloads import spark_release
 from tests.e2e.test_spark_releases import RELEASES
+from tests.tiers import long
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
@@ -94,7 +95,10 @@ class Machine:
             packed.extractall(target, filter="data")
 
 
-@pytest.fixture(params=("", *RELEASES), ids=lambda release: release or "newest")
+@pytest.fixture(
+    params=["", RELEASES[0], pytest.param(RELEASES[1], marks=long)],
+    ids=lambda release: release or "newest",
+)
 def machine(
     aws: Aws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[Machine]:

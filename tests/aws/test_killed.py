@@ -17,6 +17,7 @@ from tests.aws.proxy import Proxy
 from tests.aws.rules import Kills
 from tests.faults import kills
 from tests.faults.kills import AtStep, World
+from tests.tiers import choose, sweep
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,7 @@ BEFORE_COMMIT = [("read", 0), ("write", 0), ("commit", 0)]
 AFTER_COMMIT = [("publish", 0), ("publish", 3), ("register", 3), ("report", 0), ("clean", 0)]
 
 
+@sweep
 @pytest.mark.parametrize(
     ("catalog", "steps"),
     [("files", BEFORE_COMMIT + AFTER_COMMIT), ("glue", AFTER_COMMIT[1:4])],
@@ -60,7 +62,7 @@ def test_killed_at_a_step(
     subtests: pytest.Subtests,
 ) -> None:
     lake = aws.settings(catalog=catalog)
-    for step in steps:
+    for step in choose(steps, 4):
         with subtests.test(step=step):
             emptied(aws)
             killed(proxy, world.files[:2], lake, AtStep(0, *step))
@@ -121,10 +123,11 @@ def load_until_killed(files: list[Path], lake: AwsSettings) -> None:
     lakes.load(files, lake)
 
 
+@sweep
 def test_killed_in_the_middle_of_a_request(
     world: World, aws: Aws, proxy: Proxy, subtests: pytest.Subtests
 ) -> None:
-    for request in REQUESTS:
+    for request in choose(REQUESTS, 6):
         with subtests.test(request=request):
             emptied(aws)
             at = Kills(request.picks, request.number, request.after)

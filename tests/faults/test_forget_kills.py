@@ -16,6 +16,7 @@ from tests.faults.kills import run
 from tests.faults.test_kill import CHANGES, Changes
 from tests.pipeline.test_forget import EMAIL, OLD, PHONE, USER, of_user, others, search, write
 from tests.stores import WatchedDisk
+from tests.tiers import choose, sweep
 
 IDS = (USER, EMAIL, PHONE, OLD)
 CONTENT = ("tables", "catalog", "quarantine", "ids", "problems", "strays")
@@ -49,6 +50,7 @@ def select_changes(changes: list[str]) -> list[tuple[int, str]]:
     return [(number, changes[number]) for number in sorted(ends)]
 
 
+@sweep
 @pytest.mark.parametrize("next_command", [load_again, sync_again, forget_again])
 def test_killed_before_any_change_of_the_lake(
     next_command: Callable[[Path], None], tmp_path: Path, subtests: pytest.Subtests
@@ -67,7 +69,7 @@ def test_killed_before_any_change_of_the_lake(
     changes = output.read_text().splitlines()
     assert {change.split()[0] for change in changes} == {*CHANGES}
     outcomes = set()
-    for number, change in select_changes(changes):
+    for number, change in choose(select_changes(changes), 8):
         with subtests.test(change=change):
             copy = copytree(lake, tmp_path / f"{number}")
             assert run(killed_forget, copy, number, output) == -signal.SIGKILL

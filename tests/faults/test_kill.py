@@ -14,6 +14,7 @@ from tests import lakes
 from tests.faults.kills import AtStep, World, die, ends_of_stages, killed_at_step, make_world, run
 from tests.lakes import Recorder
 from tests.stores import WatchedDisk
+from tests.tiers import choose, sweep
 
 CHANGES = ("write", "create", "publish", "delete")
 
@@ -61,11 +62,12 @@ def test_a_run_tells_of_every_point(steps: list[tuple[str, int]]) -> None:
     assert [done for stage, done in steps if stage in ("report", "clean")] == [0, 1, 0, 1]
 
 
+@sweep
 def test_killed_at_any_step(
     world: World, steps: list[tuple[str, int]], tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     committing = steps.index(("commit", 0))
-    for number, step in enumerate(steps):
+    for number, step in choose(list(enumerate(steps)), 12):
         with subtests.test(step=step):
             lake = tmp_path / f"{number}"
             assert run(killed_at_step, world.files[:2], lake, AtStep(number)) == -signal.SIGKILL
@@ -73,6 +75,7 @@ def test_killed_at_any_step(
             world.check(lake)
 
 
+@sweep
 def test_killed_before_any_change_of_the_lake(
     world: World, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
@@ -81,9 +84,10 @@ def test_killed_before_any_change_of_the_lake(
     assert run(killed_at_change, world.files[:2], tmp_path / "lake", -1, output) == 0
     changes = output.read_text().splitlines()
     assert {change.split()[0] for change in changes} == {*CHANGES}
-    for number, change in enumerate(changes):
-        if re.match("publish|write segment-stage/.*/write/", change):
-            continue  # covered by the steps, or one of many alike
+    # Left out are those that are covered by the steps, or of which many are alike.
+    alike = re.compile("publish|write segment-stage/.*/write/")
+    points = [point for point in enumerate(changes) if not alike.match(point[1])]
+    for number, change in choose(points, 12):
         with subtests.test(change=change):
             lake = tmp_path / f"{number}"
             code = run(killed_at_change, world.files[:2], lake, number, output)
@@ -95,6 +99,7 @@ AFTER_STAGING = ("commit", "publish", "clean")
 EVERYWHERE = ("plan", "write", "register", "report", *AFTER_STAGING)
 
 
+@sweep
 @pytest.mark.parametrize(
     ("first", "stages"), [(("write", 0), AFTER_STAGING), (("register", 3), EVERYWHERE)]
 )
@@ -108,9 +113,8 @@ def test_the_run_that_recovers_is_killed_too(
     recorder, lake = Recorder(), tmp_path / "lake"
     run(killed_at_step, world.files[:2], lake, AtStep(0, *first))
     lakes.load(world.files, lake, recorder)
-    for number, step in ends_of_stages(recorder.steps):
-        if step[0] not in stages:
-            continue
+    ends = [point for point in ends_of_stages(recorder.steps) if point[1][0] in stages]
+    for number, step in choose(ends, 4):
         with subtests.test(then=step):
             lake = tmp_path / f"{number}"
             run(killed_at_step, world.files[:2], lake, AtStep(0, *first))

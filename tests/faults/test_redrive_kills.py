@@ -16,6 +16,7 @@ from tests.faults.test_kill import CHANGES, Changes
 from tests.faults.test_replay_kills import select_changes
 from tests.lakes import InlineRunner, LakeContents, Recorder
 from tests.stores import WatchedDisk
+from tests.tiers import choose, sweep
 
 # Bad lines of the sample are copies of good ones: far later, they are no duplicates.
 REQUEST = RedriveRequest("web", fields=["receivedAt=2026-11-20T02:30:00Z", "event=Fixed"])
@@ -82,6 +83,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return World(tmp_path_factory.mktemp("world"))
 
 
+@sweep
 def test_killed_before_any_change_of_the_lake(
     world: World, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
@@ -91,7 +93,7 @@ def test_killed_before_any_change_of_the_lake(
     assert {change.split()[0] for change in changes} == {*OPERATIONS}
     outcomes = set()
     own = [(n, change) for n, change in enumerate(changes) if re.search("redrive|quar", change)]
-    for number, change in sorted({*select_changes(changes), *own}):
+    for number, change in choose(sorted({*select_changes(changes), *own}), 6):
         with subtests.test(change=change):
             lake = copytree(world.lake, tmp_path / f"{number}")
             assert run(killed_at_change, lake, number, output) == -signal.SIGKILL
@@ -99,10 +101,11 @@ def test_killed_before_any_change_of_the_lake(
     assert outcomes == {True, False}
 
 
+@sweep
 def test_killed_at_any_step(world: World, tmp_path: Path, subtests: pytest.Subtests) -> None:
     steps = world.recorder.steps
     committing = steps.index(("commit", 0))
-    for number, step in enumerate(steps):
+    for number, step in choose(list(enumerate(steps)), 6):
         with subtests.test(step=step):
             lake = copytree(world.lake, tmp_path / f"{number}")
             assert run(killed_at_step, lake, AtStep(number)) == -signal.SIGKILL

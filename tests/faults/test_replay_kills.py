@@ -13,6 +13,7 @@ from tests.faults.kills import is_object, run
 from tests.faults.test_kill import CHANGES, Changes
 from tests.lakes import InlineRunner
 from tests.stores import WatchedDisk
+from tests.tiers import choose, sweep
 
 WINDOW = ReplayRequest("web", "2026-11-01T01:00:00Z", "2026-11-01T03:00:00Z")
 ALL = ReplayRequest("web", all_time=True, changes={"date_partition": "day"}, infer=True)
@@ -35,6 +36,7 @@ def select_changes(changes: list[str]) -> list[tuple[int, str]]:
     return [(number, changes[number]) for number in sorted(ends)]
 
 
+@sweep
 @pytest.mark.parametrize("request_", [WINDOW, ALL], ids=["window", "all"])
 def test_killed_before_any_change_of_the_lake(
     request_: ReplayRequest, tmp_path: Path, subtests: pytest.Subtests
@@ -49,7 +51,7 @@ def test_killed_before_any_change_of_the_lake(
     changes = output.read_text().splitlines()
     assert {change.split()[0] for change in changes} == {*CHANGES}
     outcomes = set()
-    for number, change in select_changes(changes):
+    for number, change in choose(select_changes(changes), 8):
         with subtests.test(change=change):
             copy = copytree(lake, tmp_path / f"{number}")
             assert run(killed_replay, copy, request_, number, output) == -signal.SIGKILL

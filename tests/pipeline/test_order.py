@@ -9,6 +9,7 @@ import pytest
 import zstandard
 from tests import adversary, lakes, oracle, processes
 from tests.lakes import LakeContents
+from tests.tiers import long
 
 pytestmark = pytest.mark.spark
 
@@ -100,7 +101,11 @@ def wanted(
 
 
 @pytest.mark.parametrize(
-    ("master", "names"), [("local[1]", ("one", "mixed")), ("local[2]", ("one", "many", "mixed"))]
+    ("master", "names"),
+    [
+        pytest.param("local[1]", ("one", "mixed"), marks=long),
+        ("local[2]", ("one", "many", "mixed")),
+    ],
 )
 def test_order_and_parallelism_do_not_matter(
     master: str,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests import processes
+from tests.tiers import long
 
 START = """if True:
     import sys
@@ -101,6 +102,7 @@ ARCHIVE = """if True:
 """
 
 
+@long
 @pytest.mark.spark
 def test_spark_starts_from_the_archive_of_its_classes_once_it_is_made(tmp_path: Path) -> None:
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
