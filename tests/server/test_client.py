@@ -207,7 +207,8 @@ def test_the_functions_of_the_examples_land_events(
         assert dagster["sync_source"]("web", "run-1") == shown
         number = airflow["start_sync"]("web", "run-2/start")
         assert airflow["start_sync"]("web", "run-2/start") == number
-        Client().wait_for_run(number)
+        with Client() as client:
+            client.wait_for_run(number)
         assert airflow["has_ended"](str(number))
         assert server.stop() == 0
     assert count_rows(tmp_path) == sent

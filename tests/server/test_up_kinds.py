@@ -66,12 +66,15 @@ def test_a_replay_ends_once_although_worker_and_server_are_killed(
         assert (replay["chunks"], replay["state"]) == (3, "running")
         path = f"/replays/{replay['id']}"
 
+        shown = replay
+
         def has_done_one() -> bool:
+            nonlocal shown
             shown = server.ask("GET", path).json()
             return shown["chunks_done"] == 1 and shown["active_run"] is not None
 
         wait_until(has_done_one)  # the first day has no events
-        number = server.ask("GET", path).json()["active_run"]
+        number = shown["active_run"]
         os.kill(owner_pid(wait_until_planned(server, number)), signal.SIGKILL)
         wait_until(lambda: show(server, number)["attempt"] == 2)
         database = open_database(str(tmp_path / file))
