@@ -122,6 +122,15 @@ ORDERS = CatalogTable(
     columns=(ID, WHEN),
     partition_columns=("day", "hr"),
 )
+
+
+def another(name: str, database: str = "web") -> CatalogTable:
+    """A table in a folder of its own: Unity Catalog refuses a second one in a folder."""
+    place = f"segment-data/data/{database}/segment_type={name}"
+    changes = {"database": database, "source": database, "name": name, "location": place}
+    return ORDERS.model_copy(update=changes)
+
+
 SEVEN, EIGHT = {"day": "2026-11-01", "hr": "07"}, {"day": "2026-11-01", "hr": "08"}
 
 
@@ -175,8 +184,8 @@ def test_a_table_that_is_not_there(catalog: Catalog) -> None:
 
 
 def test_tables_of_all_databases(catalog: Catalog) -> None:
-    other = ORDERS.model_copy(update={"database": "app", "source": "app"})
-    pages = ORDERS.model_copy(update={"name": "page"})
+    other = another("orders", "app")
+    pages = another("page")
     for table in (ORDERS, other, pages):
         register(catalog, table)
     assert {"app", "web"} <= set(catalog.databases())
@@ -258,7 +267,7 @@ def test_a_dropped_table_is_forgotten_and_its_files_are_not(
     kept = tmp_path / ORDERS.location / "day=2026-11-01" / "x.parquet"
     kept.parent.mkdir(parents=True)
     kept.write_bytes(b"rows")
-    pages = ORDERS.model_copy(update={"name": "page"})
+    pages = another("page")
     register(catalog, ORDERS)
     register(catalog, pages)
     for _ in range(2):
@@ -300,7 +309,7 @@ def test_a_list_of_tables_leaves_their_partitions_out(catalog: Catalog) -> None:
 
 
 def test_tables_of_one_database(catalog: Catalog) -> None:
-    other = ORDERS.model_copy(update={"database": "app", "source": "app"})
+    other = another("orders", "app")
     for table in (ORDERS, other):
         register(catalog, table)
     assert list(catalog.tables("app")) == [other]
@@ -321,7 +330,7 @@ def test_a_table_that_is_not_there_is_not_created_from_a_change(catalog: Catalog
 
 def test_a_database_that_is_not_there_is_created_with_its_tables(catalog: Catalog) -> None:
     partial = ORDERS.model_copy(update={"is_partial": True})
-    pages = ORDERS.model_copy(update={"name": "pages"})
+    pages = another("pages")
     errors = catalog.ensure([partial, pages], NoProgress())
     assert {name: type(error) for name, error in errors.items()} == {"web.orders": MissingTable}
     assert list(catalog.tables()) == [pages]
@@ -343,7 +352,7 @@ def test_a_table_of_this_name_with_other_files_is_left_alone(catalog: Catalog) -
 def test_a_refused_table_does_not_hinder_the_others(catalog: Catalog) -> None:
     register(catalog, ORDERS)
     refused = ORDERS.model_copy(update={"location": "segment-data/data/app/segment_type=orders"})
-    others = [ORDERS.model_copy(update={"name": f"t{number}"}) for number in range(40)]
+    others = [another(f"t{number}") for number in range(40)]
     steps = Recorder()
     errors = catalog.ensure([*others[:20], refused, *others[20:]], steps)
     assert {name: type(error) for name, error in errors.items()} == {"web.orders": InvalidSettings}
