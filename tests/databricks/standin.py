@@ -22,6 +22,9 @@ from tests.databricks.unity import Unity, unity_routes
 from tests.databricks.warehouses import Warehouses, warehouse_routes
 
 PRINCIPAL, SECRET = "0b5e1a6c-4d1b-4c1f-9e36-52d1ba3a7c10", "dose-secret"
+TENANT = "f1d2a9c4-0c1f-4f0e-9d0a-6c1b7a2e5d38"
+ENTRA_RESOURCES = ("2ff814a6-3304-4ab8-85cb-cd0e6f879c1d", "https://management.core.windows.net/")
+"""What Entra makes tokens for: calls of workspaces, and Azure's own management."""
 CLUSTER = "1117-020000-abcdefgh"
 RUNTIME = "17.3.x-scala2.13"
 DAY_MS = 86_400_000
@@ -72,6 +75,7 @@ class StandIn:
                 "workspace_id": "1",
             },
             "/oidc/v1/token": self._make_token,
+            f"/entra/{TENANT}/oauth2/token": self._make_entra_token,
         }
 
     def _make_token(self, request: Request) -> Answer:
@@ -81,14 +85,30 @@ class StandIn:
             raise _oauth_error("unsupported_grant_type", "only client_credentials")
         if self.secrets.get(client) != secret:
             raise _oauth_error("invalid_client", "Client authentication failed")
+        return self._new_access(client)
+
+    def _new_access(self, client: str, **details: str) -> Answer:
         made = f"eyJ-{secrets.token_hex(8)}"
-        self.tokens[made] = {"principal": client}
+        self.tokens[made] = {"principal": client, **details}
         kind = {"token_type": "Bearer", "expires_in": self.lifetime, "scope": "all-apis"}
         return {"access_token": made, **kind}
+
+    def _make_entra_token(self, request: Request) -> Answer:
+        """Entra's token endpoint, version 1: the answers of its documentation."""
+        given = request.values
+        if self.secrets.get(given["client_id"]) != given["client_secret"]:
+            raise _oauth_error(
+                "invalid_client", "AADSTS7000215: Invalid client secret provided. Ensure …"
+            )
+        if given["resource"] not in ENTRA_RESOURCES:
+            raise _oauth_error("invalid_resource", "AADSTS500011: The resource was not found")
+        return self._new_access(given["client_id"], resource=given["resource"])
 
     def _sign_in(self, headers: Mapping[str, str]) -> str:
         token = headers.get("Authorization", "").removeprefix("Bearer ")
         found = self.tokens.get(token)
+        if found and found.get("resource") == ENTRA_RESOURCES[1]:
+            found = None  # a token of Azure's management is none of a workspace
         if found is None:
             code = 401 if token.startswith("eyJ") else 403
             name = "UNAUTHENTICATED" if code == 401 else "PERMISSION_DENIED"

@@ -57,6 +57,8 @@ class Workspace:
     """The tenant of a service principal of Entra."""
     resource_id: str = ""
     """Azure's id of the workspace, for principals that were not added to the workspace."""
+    entra_credential: str = "client_secret"
+    """The name of the secret of a service principal of Entra."""
     host_setting: str = "workspace_url"
     """The setting with the host, for messages."""
     retry_seconds: int = RETRY_SECONDS
@@ -88,7 +90,7 @@ class Workspace:
             return {"client_id": self.client_id, "client_secret": secret}
         given = {
             "azure_client_id": self.client_id,
-            "azure_client_secret": self._secret("client_secret"),
+            "azure_client_secret": self._secret(self.entra_credential),
             "azure_tenant_id": self.tenant_id,
             "azure_workspace_resource_id": self.resource_id,
         }
@@ -119,6 +121,13 @@ class Workspace:
     def _refused(self, problem: Exception) -> EventLakeError:
         """The error for a client that could not be created, or that got no token."""
         text = first_line(problem)
+        if "AADSTS" in text:  # the code of an answer of Entra
+            return InvalidSettings(
+                f"Entra refuses the service principal {self.client_id} of the tenant "
+                f"{self.tenant_id}: tenant_id, client_id or its secret is wrong, or the secret has "
+                "expired: make a new one in the Azure portal, under App registrations, "
+                f"Certificates & secrets ({text})"
+            )
         if any(word in text for word in ("invalid_client", "Client authentication failed")):
             return InvalidSettings(
                 f"{self.host} refuses the service principal {self.client_id}: client_id or its "

@@ -48,14 +48,12 @@ class DatabricksKind(LakeKind):
     @cached_property
     def workspace(self) -> Workspace:
         settings = self.settings
-        names = WORKSPACE_SECRETS
-        if settings.auth is DatabricksAuth.AZURE:
-            names = {"client_secret": "client_secret"}
         return Workspace(
             host=workspace_address(settings.workspace_url),
             auth=settings.auth,
-            secrets=RenamedSecrets(self._secrets, names),
+            secrets=RenamedSecrets(self._secrets, WORKSPACE_SECRETS),
             client_id=settings.client_id,
+            entra_credential="databricks_client_secret",
             tenant_id=settings.tenant_id or os.environ.get("AZURE_TENANT_ID", ""),
         )
 
