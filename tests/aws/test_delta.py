@@ -91,7 +91,7 @@ def test_everything_that_replaces_rows(aws: Aws, files: list[Path], tmp_path: Pa
     assert delta_rows(aws) == {}
 
 
-STEPS = [("commit", 0), ("publish", 0), ("publish", 2), ("clean", 0)]
+STEPS = [("commit", 0), ("publish", 2), ("clean", 0)]
 
 
 def test_killed_at_a_step(

@@ -18,6 +18,7 @@ from eventlake.model.naming import Call, Naming
 from eventlake.model.schema import Column, new_table
 from eventlake.model.types import Type
 from eventlake.stores import Disk
+from tests.unit.pipeline.test_durable import Recording
 
 TABLE = "segment-data/data/web/segment_type=orders"
 PRICE = Column(name="price", type=Type.DECIMAL)
@@ -87,6 +88,14 @@ def test_a_publish_that_was_killed_after_the_column(tmp_path: Path) -> None:
     tables.publish([change(2, own_path(2), columns=(PRICE,))])
     assert DeltaTable(f"{tmp_path}/{TABLE}").version() == 2
     assert live(tmp_path) == [own_path(1), own_path(2)]
+
+
+def test_every_version_is_settled(tmp_path: Path) -> None:
+    """A log that a power failure leaves without one of its versions cannot be read."""
+    store = Recording(str(tmp_path))
+    DeltaFormat(store).publish([change(1, own_path(1)), change(2, own_path(2), columns=(PRICE,))])
+    log = f"{TABLE}/_delta_log"
+    assert {f"{log}/{version:020}.json" for version in range(3)} <= store.settled.keys()
 
 
 def test_a_column_that_somebody_added_with_another_type(tmp_path: Path) -> None:

@@ -108,8 +108,10 @@ class DeltaTables:
         self, table: DeltaTable, location: str, fields: list[Field], properties: CommitProperties
     ) -> None:
         """Add columns to the schema; the handle has the new version."""
+        version = table.version()
         with self._translate_errors("write", location):
             table.alter.add_columns(fields, commit_properties=properties)
+        self._fsync(location, version)
 
     def _uri(self, location: str) -> str:
         return f"{self.store.root}/{location}"
