@@ -176,7 +176,8 @@ STEPS: dict[str, tuple[str, ...]] = {
     "s3": ("eventlake", "s3"),
     "adls": ("eventlake", "adls"),
     "forget": ("rebuild", "forget"),
-    "delta": ("eventlake", "delta", "delta_syncs", "delta_open"),
+    "delta": ("eventlake", "delta", "delta_open"),
+    "delta_syncs": ("delta_syncs",),
     "memory": ("eventlake", "memory"),
 }
 """What may be asked for, and the rows that it needs, in the order that they run: between two that
