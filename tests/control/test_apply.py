@@ -1,5 +1,6 @@
 """A workspace as a file: export, plan, apply, on both databases."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,7 +12,15 @@ from eventlake.control.apply import Plan, Target, apply_declaration
 from eventlake.control.connections import get_connection
 from eventlake.control.database import Database
 from eventlake.control.declaration import SET_ELSEWHERE, Declaration, read_declaration
+from eventlake.control.freshness import Limits, read_freshness
 from eventlake.control.lakes import add_lake, change_lake, get_lake, read_secrets
+from eventlake.control.notify.channels import (
+    add_channel,
+    get_channel,
+    read_channel_row,
+    remove_channel,
+)
+from eventlake.control.notify.rules import add_rule, list_rules
 from eventlake.control.runs import make_row
 from eventlake.control.schedules import get_schedule
 from eventlake.control.sources import get_source
@@ -21,6 +30,9 @@ from tests.clocks import SimulatedClock
 from tests.control.world import KEY
 
 VAULT = Vault([KEY])
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+ENTERED = ("lakes", "sources", "connections", "schedules", "write_keys", "channels", "rules")
+"""The tables of what people enter, each after those that it refers to."""
 WORKSPACE = """
 [lakes.main]
 kind = "local"
@@ -45,6 +57,17 @@ lake = "main"
 schedule.every_seconds = 0
 
 [sources.draft]
+limits = {late_after_seconds = 600}
+
+[channels.ops]
+kind = "email"
+settings = {to = ["ops@example.com"], host = "smtp.example.com", user = "lake"}
+secrets.password = "env:SMTP_PASSWORD"
+rules = [{events = ["sync_failed", "stale"], sources = ["web"]}, {events = ["recovered"]}]
+
+[channels.hook]
+kind = "webhook"
+secrets = {url = "env:HOOK_URL", secret = "file:/run/secrets/hook"}
 """
 
 
@@ -73,7 +96,7 @@ class Workspace:
 
     def read(self) -> dict[str, list[Any]]:
         """Every row of what people enter."""
-        names = ("lakes", "sources", "write_keys", "connections", "schedules")
+        names = (*ENTERED, "settings")
         with self.database.read() as session:
             found = {
                 name: session.execute(sa.select(tables.metadata.tables[name])) for name in names
@@ -94,12 +117,18 @@ def test_a_file_makes_the_workspace_and_a_second_time_nothing(target: Workspace)
         ("add", "source:draft"),
         ("add", "source:ios"),
         ("add", "source:web"),
+        ("add", "channel:hook"),
+        ("add", "channel:ops"),
     ]
     with target.database.read() as session:
         assert get_source(session, "web").write_keys == ("k1", "k2")
         assert get_schedule(session, "web").next_slot
         assert not get_source(session, "ios").enabled
         assert not get_schedule(session, "ios").schedule.every_seconds
+        assert read_freshness(session, "draft", NOW).limits == Limits(late_after_seconds=600)
+        assert get_channel(session, "ops").secrets == {"password": "env:SMTP_PASSWORD"}
+        rules = {(one.channel, one.events, one.sources) for one in list_rules(session)}
+    assert rules == {("ops", ("stale", "sync_failed"), ("web",)), ("ops", ("recovered",), ())}
     before = target.read()
     assert target.apply(WORKSPACE) == Plan(changes=(), refused=(), is_applied=True)
     assert target.read() == before  # not even a version or a schedule's beginning
@@ -112,7 +141,7 @@ def test_what_is_exported_makes_the_same_workspace(target: Workspace) -> None:
     assert target.apply(exported).changes == ()
     assert target.read() == before
     with target.database.write() as session:
-        for name in ("write_keys", "schedules", "connections", "sources", "lakes"):
+        for name in reversed(ENTERED):
             session.execute(tables.metadata.tables[name].delete())
     target.apply(exported)
     assert target.export() == exported
@@ -174,6 +203,13 @@ def test_what_is_not_in_the_file_stays(target: Workspace) -> None:
         ("secrets.account_key", "secrets.other", "not a secret of a lake"),
         ('lake = "main"\nsettings', "settings", "need a `lake`"),
         ('["k1", "k2"]', '["k1", "a:b"]', "write key"),
+        ('kind = "email"', 'kind = "slack"', "is not a secret of a channel"),
+        ('"env:SMTP_PASSWORD"', '"hunter2-secret"', "does not belong in a file"),
+        ('{to = ["ops@example.com"],', '{password = "hunter2-secret",', "as a reference"),
+        ('user = "lake"', "port = 0", "port"),
+        ('"stale"', '"nothing"', "event is 'nothing'"),
+        ('sources = ["web"]', 'sources = ["none"]', "no such source"),
+        ("[channels.hook]", '[channels.new]\nkind = "webhook"\n[channels.hook]', "random one"),
     ],
 )
 def test_what_cannot_change_is_refused_with_the_reason(
@@ -211,6 +247,47 @@ def test_secrets_stay_elsewhere(target: Workspace) -> None:
     assert missing.notes == (
         "lake:azure needs its account_key: eventlake lake set azure --set account_key=…",
     )
+
+
+def test_secrets_of_channels_stay_elsewhere(target: Workspace) -> None:
+    with target.database.write() as session:
+        values = {"url": "https://example.com/hunter2-secret"}
+        made = add_channel(session, "hook", "webhook", values, VAULT, target.clock.now())
+        add_rule(session, "hook", ["stale"], [], target.clock.now())
+    assert made.secret
+    exported = target.export()
+    assert "hunter2" not in exported
+    assert made.secret not in exported
+    assert exported.count(SET_ELSEWHERE) == 2
+    assert target.apply(exported).changes == ()
+    changed = target.apply(exported.replace(f'url = "{SET_ELSEWHERE}"', 'url = "env:HOOK"'))
+    assert [(one.before, one.after) for one in changed.changes[0].fields] == [
+        (SET_ELSEWHERE, "env:HOOK")
+    ]
+    with target.database.write() as session:
+        stored = read_channel_row(session, "hook").secrets["secret"]
+        assert VAULT.resolve("secret", stored) == made.secret
+        remove_channel(session, "hook", target.clock.now())
+    missing = target.apply(exported)
+    assert missing.is_applied
+    [note] = missing.notes
+    assert note.startswith("channel:hook needs its url and secret: eventlake notify add webhook …")
+
+
+def test_rules_of_a_channel_are_those_of_the_file_or_stay(target: Workspace) -> None:
+    target.apply(WORKSPACE)
+    ops = WORKSPACE[WORKSPACE.index("[channels.ops]") : WORKSPACE.index("[channels.hook]")]
+    without, _, _ = ops.partition("rules")
+    assert target.apply(without).changes == ()
+    with target.database.read() as session:
+        kept = next(one.id for one in list_rules(session) if one.events == ("recovered",))
+    plan = target.apply(without + 'rules = [{events = ["recovered", "recovered"]}]')
+    assert [one.field for one in plan.changes[0].fields] == ["rules"]
+    with target.database.read() as session:
+        assert [one.id for one in list_rules(session)] == [kept]
+    by_id = without + 'rules = [{events = ["stale"], sources = ["web1"]}]'
+    assert target.apply(by_id).changes
+    assert target.apply(by_id).changes == ()
 
 
 def land(target: Workspace, source_id: str) -> None:

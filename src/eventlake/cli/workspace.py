@@ -31,7 +31,7 @@ def export(
     options: ControlOptions,
     out: Annotated[Path | None, typer.Option(help="Write to this file.", dir_okay=False)] = None,
 ) -> None:
-    """Show lakes, sources, keys, connections and schedules as a file for `eventlake apply`.
+    """Show lakes, sources, keys, schedules and channels as a file for `eventlake apply`.
 
     Secrets are not in it, nor are people, tokens and the history of runs.
     """
