@@ -313,7 +313,7 @@ def test_what_a_source_with_tables_may_not_change(make: Make) -> None:
     make.session.execute(tables.runs.insert().values(landed_run(make) | {"state": "failed"}))
     assert change_connection(make.session, "web", {"naming": "native"}, 2).notes == ()
     make.session.execute(tables.runs.insert().values(landed_run(make)))
-    with pytest.raises(InvalidSettings, match=r"rebuild the source with .*replay --source web"):
+    with pytest.raises(InvalidSettings, match=r"rebuild the source with .*replays add web"):
         change_connection(make.session, "web", {"date_partition": "day/hour"}, 3)
     [note] = change_connection(make.session, "web", {"database": "site"}, 3).notes
     assert "registers all tables under the new name" in note

@@ -121,6 +121,18 @@ def test_a_lake_is_changed(run: Run, web: Any) -> None:
     assert run("lake", "set", "az", "--set", "account_key=")[1]["secrets"] == {}
 
 
+def test_a_replay_with_settings_and_a_redrive_of_a_file(run: Run, web: Any, tmp_path: Path) -> None:
+    code, replay = run("replays", "add", "web", "--all", "--set", "date_partition=day")
+    assert (code, replay["parameters"]["settings"]) == (0, {"date_partition": "day"})
+    assert run("replays", "cancel", str(replay["id"]))[0] == 0
+    (tmp_path / "lines.json").write_text('[{"raw": "planted-value"}]', "utf-8")
+    words = ("runs", "start", "web", "--kind", "redrive", "--from-file", "lines.json")
+    code, started = run(*words)
+    assert (code, started["kind"], started["parameters"]["corrected"]) == (0, "redrive", "")
+    (tmp_path / "lines.json").write_bytes(b"\xff")
+    assert "it is not UTF-8" in run(*words, as_json=False)[1]
+
+
 def test_keys_are_rotated_by_a_command(run: Run, tmp_path: Path) -> None:
     place = ("--set", "storage_account=account", "--set", "storage_container=container")
     assert (
