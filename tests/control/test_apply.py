@@ -21,6 +21,12 @@ from eventlake.control.notify.channels import (
     remove_channel,
 )
 from eventlake.control.notify.rules import add_rule, list_rules
+from eventlake.control.preferences import (
+    Preferences,
+    read_heartbeat,
+    set_heartbeat,
+    show_preferences,
+)
 from eventlake.control.runs import make_row
 from eventlake.control.schedules import get_schedule
 from eventlake.control.sources import get_source
@@ -64,6 +70,10 @@ kind = "email"
 settings = {to = ["ops@example.com"], host = "smtp.example.com", user = "lake"}
 secrets.password = "env:SMTP_PASSWORD"
 rules = [{events = ["sync_failed", "stale"], sources = ["web"]}, {events = ["recovered"]}]
+
+[settings]
+quarantine_percent = 2.5
+heartbeat_url = "env:HEARTBEAT"
 
 [channels.hook]
 kind = "webhook"
@@ -119,6 +129,7 @@ def test_a_file_makes_the_workspace_and_a_second_time_nothing(target: Workspace)
         ("add", "source:web"),
         ("add", "channel:hook"),
         ("add", "channel:ops"),
+        ("change", "settings"),
     ]
     with target.database.read() as session:
         assert get_source(session, "web").write_keys == ("k1", "k2")
@@ -126,6 +137,9 @@ def test_a_file_makes_the_workspace_and_a_second_time_nothing(target: Workspace)
         assert not get_source(session, "ios").enabled
         assert not get_schedule(session, "ios").schedule.every_seconds
         assert read_freshness(session, "draft", NOW).limits == Limits(late_after_seconds=600)
+        general = show_preferences(session)
+        assert general.preferences == Preferences(quarantine_percent=2.5)
+        assert general.heartbeat_url == "env:HEARTBEAT"
         assert get_channel(session, "ops").secrets == {"password": "env:SMTP_PASSWORD"}
         rules = {(one.channel, one.events, one.sources) for one in list_rules(session)}
     assert rules == {("ops", ("stale", "sync_failed"), ("web",)), ("ops", ("recovered",), ())}
@@ -141,7 +155,7 @@ def test_what_is_exported_makes_the_same_workspace(target: Workspace) -> None:
     assert target.apply(exported).changes == ()
     assert target.read() == before
     with target.database.write() as session:
-        for name in reversed(ENTERED):
+        for name in ("settings", *reversed(ENTERED)):
             session.execute(tables.metadata.tables[name].delete())
     target.apply(exported)
     assert target.export() == exported
@@ -208,6 +222,7 @@ def test_what_is_not_in_the_file_stays(target: Workspace) -> None:
         ('{to = ["ops@example.com"],', '{password = "hunter2-secret",', "as a reference"),
         ('user = "lake"', "port = 0", "port"),
         ('"stale"', '"nothing"', "event is 'nothing'"),
+        ('"env:HEARTBEAT"', '"https://example.com/hunter2"', "does not belong in a file"),
         ('sources = ["web"]', 'sources = ["none"]', "no such source"),
         ("[channels.hook]", '[channels.new]\nkind = "webhook"\n[channels.hook]', "random one"),
     ],
@@ -272,6 +287,21 @@ def test_secrets_of_channels_stay_elsewhere(target: Workspace) -> None:
     assert missing.is_applied
     [note] = missing.notes
     assert note.startswith("channel:hook needs its url and secret: eventlake notify add webhook …")
+
+
+def test_settings_of_the_workspace_stay_if_they_are_left_out(target: Workspace) -> None:
+    target.apply(WORKSPACE)
+    with target.database.write() as session:
+        set_heartbeat(session, "https://example.com/hunter2-secret", VAULT)
+    exported = target.export()
+    assert f'heartbeat_url = "{SET_ELSEWHERE}"' in exported
+    assert "hunter2" not in exported
+    assert target.apply("[sources.draft]").changes == ()
+    plan = target.apply("settings = {late_after_seconds = 600}")
+    fields = {one.field: (one.before, one.after) for one in plan.changes[0].fields}
+    assert fields == {"quarantine_percent": (2.5, None), "late_after_seconds": (None, 600)}
+    with target.database.read() as session:
+        assert read_heartbeat(session, VAULT) == "https://example.com/hunter2-secret"
 
 
 def test_rules_of_a_channel_are_those_of_the_file_or_stay(target: Workspace) -> None:

@@ -23,6 +23,7 @@ from eventlake.control.declaration import (
     SET_ELSEWHERE,
     Declaration,
     DeclaredLake,
+    DeclaredSettings,
     DeclaredSource,
     check_reference,
     read_declaration,
@@ -35,6 +36,7 @@ from eventlake.control.lakes import (
     list_lakes,
     validate_lake,
 )
+from eventlake.control.preferences import set_heartbeat, set_preferences
 from eventlake.control.schedules import disable, enable, get_schedule, set_schedule
 from eventlake.control.sources import (
     Source,
@@ -52,6 +54,8 @@ from eventlake.model.values import FrozenModel
 GENERATED = "(random)"
 SECTIONS = {"lakes": "lake", "sources": "source", "channels": "channel"}
 """The word for one object of each section, as the audit log has it."""
+SETTINGS = "settings"
+"""The section of which there is one."""
 
 
 class FieldChange(FrozenModel):
@@ -134,6 +138,8 @@ def _apply_all(target: Target, before: Declaration, declared: Declaration) -> It
         steps[f"source:{name}"] = partial(_apply_source, target, name, was, source)
     for name, channel in declared.channels.items():
         steps[f"channel:{name}"] = partial(apply_channel, *target, name, channel)
+    if declared.settings and declared.settings != before.settings:
+        steps[SETTINGS] = partial(_apply_settings, target, before.settings, declared.settings)
     for name, step in steps.items():
         savepoint = target.session.begin_nested()
         try:
@@ -237,6 +243,16 @@ def _apply_schedule(target: Target, name: str, declared: DeclaredSource) -> None
         (enable if declared.syncs else disable)(session, name, now)
 
 
+def _apply_settings(
+    target: Target, was: DeclaredSettings | None, declared: DeclaredSettings
+) -> None:
+    url = declared.heartbeat_url
+    set_preferences(target.session, declared.to_preferences())
+    if url and url not in (SET_ELSEWHERE, was.heartbeat_url if was else ""):
+        check_reference("heartbeat_url", url, "PATCH /settings of the API")
+        set_heartbeat(target.session, url, target.vault)
+
+
 # The plan
 
 
@@ -253,6 +269,8 @@ def _list_changes(
             fields = tuple(_compare(_flatten(was or {}), flat))
             action: Literal["add", "change"] = "change" if was else "add"
             yield PlannedChange(object=f"{word}:{name}", action=action, fields=fields)
+    if fields := tuple(_compare(old.get(SETTINGS, {}), new.get(SETTINGS, {}))):
+        yield PlannedChange(object=SETTINGS, action="change", fields=fields)
 
 
 def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -302,5 +320,9 @@ def _list_effects(
     sections = {word: section for section, word in SECTIONS.items()}
     for change in changes:
         word, _, name = change.object.partition(":")
+        if word == SETTINGS:
+            assert after.settings
+            yield Effect("settings.change", "workspace", before.settings, after.settings)
+            continue
         old, new = (getattr(one, sections[word]).get(name) for one in (before, after))
         yield Effect(f"{word}.{change.action}", change.object, old, new)

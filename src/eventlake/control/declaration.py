@@ -1,8 +1,8 @@
 """The workspace as values that a file can have: by names, without secrets.
 
 What people enter is here: lakes, sources, write keys, connections, schedules, limits, channels and
-rules of notices. A new section is a field of `Declaration`, a function in `read_declaration` below,
-and one in `apply.py`.
+rules of notices, settings of the workspace. A new section is a field of `Declaration`, a function
+in `read_declaration` below, and one in `apply.py`.
 """
 
 from collections.abc import Iterable
@@ -16,6 +16,7 @@ from eventlake.control.freshness import Limits, read_facts
 from eventlake.control.lakes import SET, RegisteredLake, list_lakes
 from eventlake.control.notify.channels import Channel, Kind, list_channels
 from eventlake.control.notify.rules import Rule, list_rules
+from eventlake.control.preferences import Preferences, ShownPreferences, show_preferences
 from eventlake.control.schedule import Schedule
 from eventlake.control.schedules import list_schedules
 from eventlake.control.sources import Source, list_sources
@@ -80,20 +81,36 @@ class DeclaredChannel(FrozenModel):
     """All rules: others are removed. Without any, it gets all problems and recoveries."""
 
 
+class DeclaredSettings(Preferences):
+    """The settings of the workspace; one that is left out has its default."""
+
+    heartbeat_url: Name = ""
+    """A reference, or `set elsewhere`; empty if it stays as it is."""
+
+    def to_preferences(self) -> Preferences:
+        """The settings without the secret one."""
+        return Preferences(**self.model_dump(exclude={"heartbeat_url"}))
+
+
 class Declaration(FrozenModel):
     """A workspace, or a part of it: what is not in it stays as it is."""
 
     lakes: dict[Name, DeclaredLake] = Field(default_factory=dict)
     sources: dict[Name, DeclaredSource] = Field(default_factory=dict)
     channels: dict[Name, DeclaredChannel] = Field(default_factory=dict)
+    settings: DeclaredSettings | None = None
 
     def to_values(self) -> Json:
         """As JSON without what is empty, in the order of a file that people read."""
-        dumped = self.model_dump(mode="json", exclude_none=True)
-        return {
+        dumped = self.model_dump(mode="json", exclude_none=True, exclude={"settings"})
+        values = {
             section: {name: _drop_empty(one) for name, one in objects.items()}
             for section, objects in dumped.items()
         }
+        settings = (
+            self.settings.model_dump(mode="json", exclude_defaults=True) if self.settings else {}
+        )
+        return {**values, **({"settings": settings} if settings else {})}
 
 
 def read_declaration(session: Session) -> Declaration:
@@ -114,6 +131,7 @@ def read_declaration(session: Session) -> Declaration:
             slug: one.model_copy(update={"limits": limits[slug]}) for slug, one in sources.items()
         },
         channels={one.name: _declare_channel(one, rules) for one in list_channels(session)},
+        settings=_declare_settings(show_preferences(session)),
     )
 
 
@@ -140,6 +158,11 @@ def _declare_channel(channel: Channel, rules: Iterable[Rule]) -> DeclaredChannel
     return DeclaredChannel(
         kind=channel.kind, settings=settings, secrets=_hide(channel.secrets), rules=tuple(own)
     )
+
+
+def _declare_settings(shown: ShownPreferences) -> DeclaredSettings:
+    url = SET_ELSEWHERE if shown.heartbeat_url == SET else shown.heartbeat_url or ""
+    return DeclaredSettings(**shown.preferences.model_dump(), heartbeat_url=url)
 
 
 def _hide(secrets: dict[str, str]) -> dict[str, str]:
