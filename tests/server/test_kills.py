@@ -31,6 +31,7 @@ from eventlake.model.commit import CommitKind
 from eventlake.services.history import read_history
 from eventlake.services.read import open_lake
 from tests.postgres import create_database
+from tests.processes import SHORT_LIVED
 from tests.server.test_up import MAIN
 
 SECONDS = float(os.environ.get("EVENTLAKE_KILL_SECONDS", "15"))
@@ -67,7 +68,11 @@ class Campaign:
         command = [sys.executable, "-c", MAIN, "up", "--database", self.url]
         log = (self.folder / "server.log").open("ab")
         self.server = subprocess.Popen(
-            [*command, "--port", str(self.port)], cwd=self.folder, stdout=log, stderr=log
+            [*command, "--port", str(self.port)],
+            cwd=self.folder,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, **SHORT_LIVED},
         )
         log.close()
         self.wait_until(self.is_ready)
