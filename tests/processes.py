@@ -23,7 +23,7 @@ PATIENCE = 300.0
 SHORT_LIVED = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 _fork = multiprocessing.get_context("forkserver")
-_fork.set_forkserver_preload(["tests.lakes"])
+_fork.set_forkserver_preload(["tests.lakes", "tests.control.workspaces"])
 
 
 def start(work: Callable[..., None], *given: Any) -> BaseProcess:

@@ -66,7 +66,9 @@ def mail_server(
     elif tls:
         options |= {"tls_context": tls, "require_starttls": True}
     if with_login:
-        options |= {"authenticator": server.authenticate, "auth_required": True}
+        has_tls = tls is not None
+        options |= {"authenticator": server.authenticate}
+        options |= {"auth_required": has_tls, "auth_require_tls": has_tls}
     controller = _Controller(server, hostname=HOST, port=0, **options)
     controller.start()
     server.port = controller.port

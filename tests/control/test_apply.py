@@ -1,5 +1,6 @@
 """A workspace as a file: export, plan, apply, on both databases."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,7 +12,21 @@ from eventlake.control.apply import Plan, Target, apply_declaration
 from eventlake.control.connections import get_connection
 from eventlake.control.database import Database
 from eventlake.control.declaration import SET_ELSEWHERE, Declaration, read_declaration
+from eventlake.control.freshness import Limits, read_freshness
 from eventlake.control.lakes import add_lake, change_lake, get_lake, read_secrets
+from eventlake.control.notify.channels import (
+    add_channel,
+    get_channel,
+    read_channel_row,
+    remove_channel,
+)
+from eventlake.control.notify.rules import add_rule, list_rules
+from eventlake.control.preferences import (
+    Preferences,
+    read_heartbeat,
+    set_heartbeat,
+    show_preferences,
+)
 from eventlake.control.runs import make_row
 from eventlake.control.schedules import get_schedule
 from eventlake.control.sources import get_source
@@ -21,6 +36,9 @@ from tests.clocks import SimulatedClock
 from tests.control.world import KEY
 
 VAULT = Vault([KEY])
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+ENTERED = ("lakes", "sources", "connections", "schedules", "write_keys", "channels", "rules")
+"""The tables of what people enter, each after those that it refers to."""
 WORKSPACE = """
 [lakes.main]
 kind = "local"
@@ -45,6 +63,21 @@ lake = "main"
 schedule.every_seconds = 0
 
 [sources.draft]
+limits = {late_after_seconds = 600}
+
+[channels.ops]
+kind = "email"
+settings = {to = ["ops@example.com"], host = "smtp.example.com", user = "lake"}
+secrets.password = "env:SMTP_PASSWORD"
+rules = [{events = ["sync_failed", "stale"], sources = ["web"]}, {events = ["recovered"]}]
+
+[settings]
+quarantine_percent = 2.5
+heartbeat_url = "env:HEARTBEAT"
+
+[channels.hook]
+kind = "webhook"
+secrets = {url = "env:HOOK_URL", secret = "file:/run/secrets/hook"}
 """
 
 
@@ -73,7 +106,7 @@ class Workspace:
 
     def read(self) -> dict[str, list[Any]]:
         """Every row of what people enter."""
-        names = ("lakes", "sources", "write_keys", "connections", "schedules")
+        names = (*ENTERED, "settings")
         with self.database.read() as session:
             found = {
                 name: session.execute(sa.select(tables.metadata.tables[name])) for name in names
@@ -94,12 +127,22 @@ def test_a_file_makes_the_workspace_and_a_second_time_nothing(target: Workspace)
         ("add", "source:draft"),
         ("add", "source:ios"),
         ("add", "source:web"),
+        ("add", "channel:hook"),
+        ("add", "channel:ops"),
+        ("change", "settings"),
     ]
     with target.database.read() as session:
         assert get_source(session, "web").write_keys == ("k1", "k2")
         assert get_schedule(session, "web").next_slot
         assert not get_source(session, "ios").enabled
         assert not get_schedule(session, "ios").schedule.every_seconds
+        assert read_freshness(session, "draft", NOW).limits == Limits(late_after_seconds=600)
+        general = show_preferences(session)
+        assert general.preferences == Preferences(quarantine_percent=2.5)
+        assert general.heartbeat_url == "env:HEARTBEAT"
+        assert get_channel(session, "ops").secrets == {"password": "env:SMTP_PASSWORD"}
+        rules = {(one.channel, one.events, one.sources) for one in list_rules(session)}
+    assert rules == {("ops", ("stale", "sync_failed"), ("web",)), ("ops", ("recovered",), ())}
     before = target.read()
     assert target.apply(WORKSPACE) == Plan(changes=(), refused=(), is_applied=True)
     assert target.read() == before  # not even a version or a schedule's beginning
@@ -112,7 +155,7 @@ def test_what_is_exported_makes_the_same_workspace(target: Workspace) -> None:
     assert target.apply(exported).changes == ()
     assert target.read() == before
     with target.database.write() as session:
-        for name in ("write_keys", "schedules", "connections", "sources", "lakes"):
+        for name in ("settings", *reversed(ENTERED)):
             session.execute(tables.metadata.tables[name].delete())
     target.apply(exported)
     assert target.export() == exported
@@ -174,6 +217,14 @@ def test_what_is_not_in_the_file_stays(target: Workspace) -> None:
         ("secrets.account_key", "secrets.other", "not a secret of a lake"),
         ('lake = "main"\nsettings', "settings", "need a `lake`"),
         ('["k1", "k2"]', '["k1", "a:b"]', "write key"),
+        ('kind = "email"', 'kind = "slack"', "is not a secret of a channel"),
+        ('"env:SMTP_PASSWORD"', '"hunter2-secret"', "does not belong in a file"),
+        ('{to = ["ops@example.com"],', '{password = "hunter2-secret",', "as a reference"),
+        ('user = "lake"', "port = 0", "port"),
+        ('"stale"', '"nothing"', "event is 'nothing'"),
+        ('"env:HEARTBEAT"', '"https://example.com/hunter2"', "does not belong in a file"),
+        ('sources = ["web"]', 'sources = ["none"]', "no such source"),
+        ("[channels.hook]", '[channels.new]\nkind = "webhook"\n[channels.hook]', "random one"),
     ],
 )
 def test_what_cannot_change_is_refused_with_the_reason(
@@ -211,6 +262,62 @@ def test_secrets_stay_elsewhere(target: Workspace) -> None:
     assert missing.notes == (
         "lake:azure needs its account_key: eventlake lake set azure --set account_key=…",
     )
+
+
+def test_secrets_of_channels_stay_elsewhere(target: Workspace) -> None:
+    with target.database.write() as session:
+        values = {"url": "https://example.com/hunter2-secret"}
+        made = add_channel(session, "hook", "webhook", values, VAULT, target.clock.now())
+        add_rule(session, "hook", ["stale"], [], target.clock.now())
+    assert made.secret
+    exported = target.export()
+    assert "hunter2" not in exported
+    assert made.secret not in exported
+    assert exported.count(SET_ELSEWHERE) == 2
+    assert target.apply(exported).changes == ()
+    changed = target.apply(exported.replace(f'url = "{SET_ELSEWHERE}"', 'url = "env:HOOK"'))
+    assert [(one.before, one.after) for one in changed.changes[0].fields] == [
+        (SET_ELSEWHERE, "env:HOOK")
+    ]
+    with target.database.write() as session:
+        stored = read_channel_row(session, "hook").secrets["secret"]
+        assert VAULT.resolve("secret", stored) == made.secret
+        remove_channel(session, "hook", target.clock.now())
+    missing = target.apply(exported)
+    assert missing.is_applied
+    [note] = missing.notes
+    assert note.startswith("channel:hook needs its url and secret: eventlake notify add webhook …")
+
+
+def test_settings_of_the_workspace_stay_if_they_are_left_out(target: Workspace) -> None:
+    target.apply(WORKSPACE)
+    with target.database.write() as session:
+        set_heartbeat(session, "https://example.com/hunter2-secret", VAULT)
+    exported = target.export()
+    assert f'heartbeat_url = "{SET_ELSEWHERE}"' in exported
+    assert "hunter2" not in exported
+    assert target.apply("[sources.draft]").changes == ()
+    plan = target.apply("settings = {late_after_seconds = 600}")
+    fields = {one.field: (one.before, one.after) for one in plan.changes[0].fields}
+    assert fields == {"quarantine_percent": (2.5, None), "late_after_seconds": (None, 600)}
+    with target.database.read() as session:
+        assert read_heartbeat(session, VAULT) == "https://example.com/hunter2-secret"
+
+
+def test_rules_of_a_channel_are_those_of_the_file_or_stay(target: Workspace) -> None:
+    target.apply(WORKSPACE)
+    ops = WORKSPACE[WORKSPACE.index("[channels.ops]") : WORKSPACE.index("[channels.hook]")]
+    without, _, _ = ops.partition("rules")
+    assert target.apply(without).changes == ()
+    with target.database.read() as session:
+        kept = next(one.id for one in list_rules(session) if one.events == ("recovered",))
+    plan = target.apply(without + 'rules = [{events = ["recovered", "recovered"]}]')
+    assert [one.field for one in plan.changes[0].fields] == ["rules"]
+    with target.database.read() as session:
+        assert [one.id for one in list_rules(session)] == [kept]
+    by_id = without + 'rules = [{events = ["stale"], sources = ["web1"]}]'
+    assert target.apply(by_id).changes
+    assert target.apply(by_id).changes == ()
 
 
 def land(target: Workspace, source_id: str) -> None:

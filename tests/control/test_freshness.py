@@ -53,9 +53,7 @@ class Watched:
         self.monitor = Monitor(self.database, Vault([KEY]), "me", self.clock, is_alone=True)
         self.monitor.step()
 
-    def pass_time(
-        self, span: timedelta, *, syncs: bool = False, step: timedelta = HOUR / 2
-    ) -> None:
+    def pass_time(self, span: timedelta, *, syncs: bool = False, step: timedelta = HOUR) -> None:
         """Let the monitor work until the time is over; with `syncs`, all slots are synced."""
         end = self.clock.now() + span
         while self.clock.now() < end:
@@ -135,7 +133,7 @@ def test_nothing_ran_although_it_was_scheduled(watched: Watched) -> None:
     assert (shown.state, shown.tables[0].state) == (Freshness.STALE, Freshness.STALE)
     watched.pass_time(DAY, step=2 * HOUR)
     assert watched.events() == ["stale"]  # once
-    watched.pass_time(HOUR, syncs=True)
+    watched.pass_time(HOUR, syncs=True, step=HOUR / 2)
     assert watched.events() == ["stale", "fresh"]
     assert watched.texts()[0].startswith("A sync of web was due at 2026-03-02 15:00 UTC, and the l")
     assert watched.texts()[1] == "web is fresh again after 1 d 1 h."

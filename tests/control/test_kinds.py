@@ -1,5 +1,6 @@
 """Each kind of run on a lake: its plan, its end, its cancellation, and kills at every stage."""
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 from eventlake.clock import SYSTEM_CLOCK
 from eventlake.control import tables
+from eventlake.control.audit import list_audit
+from eventlake.control.connections import get_connection
 from eventlake.control.endings import TOO_LATE
 from eventlake.control.erasures import (
     Erasure,
@@ -19,8 +22,9 @@ from eventlake.control.erasures import (
     hash_user,
 )
 from eventlake.control.results import list_pins, list_results
-from eventlake.control.runs import Run, RunState
+from eventlake.control.runs import Run, RunState, retry_run
 from eventlake.errors import InvalidSettings
+from eventlake.services.read import open_lake
 from eventlake.services.suppress import list_suppressed_users
 from tests.control.workspaces import (
     AtStage,
@@ -33,6 +37,7 @@ from tests.control.workspaces import (
 from tests.faults.kills import run as run_process
 
 WHOLE = {"all_time": True}
+DAY = {"since": "2026-03-01", "until": "2026-03-02"}
 RETYPE = {"table": "order_completed", "types": {"n": "string"}}
 BAD_LINE = '{"type":"track","event":"Order Completed","receivedAt":"2026-03-02T09:00:00Z"}'
 REDRIVE = {"fields": ["messageId=fixed"]}
@@ -193,6 +198,54 @@ def test_a_killed_run_ends_as_the_lake_says(
     assert workspace.verify() == ()
 
 
+def test_a_replay_with_other_settings_changes_the_connection(workspace: Workspace) -> None:
+    rebuilt = workspace.run("replay", **WHOLE, settings={"datePartition": "day/hour"})
+    assert (rebuilt.state, rebuilt.error) == ("finished", "")
+    assert list(workspace.lake.glob("segment-data/data/**/hr=*"))
+    with workspace.database.read() as session:
+        connection = get_connection(session, "web")
+        [entry] = list_audit(session, before_id=None, limit=9)
+    assert (connection.settings, connection.version) == ({"date_partition": "day/hour"}, 2)
+    assert (entry.action, entry.actor) == ("connection.change", "ada")
+    workspace.archive("c", event(99))
+    synced = workspace.run("sync")
+    assert (synced.state, synced.error, workspace.count()) == ("finished", "", 21)
+    assert not (synced.result or {}).get("warnings")
+    assert workspace.verify() == ()
+
+
+@pytest.mark.parametrize("stage", ["commit", "publish"])
+def test_a_killed_replay_changes_the_connection_if_it_has_committed(
+    workspace: Workspace, stage: str
+) -> None:
+    number = workspace.queue("replay", **WHOLE, settings={"date_partition": "day/hour"}).id
+    assert run_process(work_and_die, workspace.url, workspace.folder, stage) == -signal.SIGKILL
+    workspace.judge(number)
+    with workspace.database.read() as session:
+        kept = get_connection(session, "web").settings["date_partition"]
+    assert kept == ("day" if stage == "commit" else "day/hour")
+
+
+def test_corrected_lines_are_loaded_and_not_kept(workspace: Workspace) -> None:
+    [line] = open_lake(workspace.lake).quarantine("web").to_pylist()
+    raw = json.loads(line["raw"]) | {"messageId": "fixed", "userId": "planted-user"}
+    text = json.dumps([{**line, "raw": json.dumps(raw)}], default=str)
+    planned = workspace.run("redrive", dry_run=True, corrected=text)
+    assert planned.plan
+    assert (planned.plan["matched"], planned.plan["tables"]) == (1, {"order_completed": 1})
+    done = workspace.run("redrive", corrected=text)
+    assert (done.state, done.error, workspace.count()) == ("finished", "", 21)
+    assert workspace.query("select user_id from web.order_completed where user_id like 'pl%'")
+    assert "planted-user" not in "".join(repr(tuple(row)) for row in dump(workspace))
+    number = workspace.queue("redrive", corrected=text).id
+    workspace.cancel(number)
+    assert workspace.show(number).parameters["corrected"] == ""
+    with workspace.database.write() as session, pytest.raises(InvalidSettings, match="again"):
+        retry_run(session, number, "ada", SYSTEM_CLOCK.now())
+    wrong = workspace.run("redrive", corrected="[]")
+    assert (wrong.state, "has no lines" in wrong.error) == ("failed", True)
+
+
 def test_verify_finds_what_is_wrong(workspace: Workspace) -> None:
     run = workspace.run("verify")
     assert (run.state, run.result and run.result["ok"]) == ("finished", True)
@@ -209,6 +262,8 @@ def test_a_wrong_parameter_is_refused(workspace: Workspace) -> None:
         ("replay", {}, "give since and until, or all_time"),
         ("replay", {"since": "x", "until": "2026-03-02"}, "since is 'x'"),
         ("replay", {"since": "2026-03-02", "until": "2026-03-01"}, "later than since"),
+        ("replay", {**DAY, "settings": {"naming": "x"}}, "use all_time, without events"),
+        ("redrive", {"corrected": "[]", "fields": ["a=b"]}, "leave reasons, since and fields out"),
         ("compact", {"older_than": "soon"}, "a number and a unit"),
         ("retype", {"table": "t", "types": {"n": "blob"}}, "the type of n is one of"),
         ("verify", {"fast": True}, "fast is not a setting"),
@@ -243,7 +298,7 @@ def test_of_forgotten_users_the_database_has_only_hashes(workspace: Workspace) -
     erasure = show_erasure(workspace, erasure.id)
     assert (erasure.state, erasure.removed, len(erasure.receipts)) == ("finished", 6, 1)
     assert workspace.verify() == ()
-    stored = "".join(repr(workspace_row) for workspace_row in dump(workspace))
+    stored = "".join(repr(tuple(row)) for row in dump(workspace))  # a row itself would be cut
     assert erasure.hashes[0] in stored
     for text in (secret, tied):
         assert text not in stored

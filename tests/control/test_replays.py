@@ -105,6 +105,26 @@ def test_syncs_run_between_the_chunks_and_beside_them(world: World) -> None:
     assert [run.kind for run in world.runs()] == ["replay", "sync"]
 
 
+def ask_for_sync(world: World) -> None:
+    with world.database.write() as session:
+        queue_run(session, ask_for("web"), "ada", world.clock.now())
+
+
+def test_no_sync_runs_beside_a_replay_that_changes_settings(world: World) -> None:
+    ask_for_sync(world)
+    [sync] = world.start()
+    add(world, parameters={"all_time": True, "settings": {"date_partition": "day"}})
+    advance(world)
+    assert world.start() == []  # it waits for the sync
+    world.end(sync)
+    ask_for_sync(world)
+    [rebuild] = world.start()
+    assert (rebuild.kind, rebuild.trigger) == ("replay", "rebuild")
+    assert world.start() == []
+    world.end(rebuild)
+    assert [run.kind for run in world.start()] == ["sync"]
+
+
 def test_a_plan_is_made_first_on_request(world: World) -> None:
     replay = add(world, dry_run=True)
     assert (replay.state, replay.chunks, replay.plan) == ("planned", 3, None)

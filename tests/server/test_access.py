@@ -24,7 +24,7 @@ OPEN_ROUTES = {
 }
 ADMIN_ROUTES = re.compile(
     r"(?!GET )\S+ /api/v1/(sources(/{source}(/keys)?)?|lakes(/{lake})?|connections\S*"
-    r"|schedules/{source}|apply|channels(/{channel}(/rotate)?)?|rules(/{rule})?|settings"
+    r"|schedules/{source}|apply|channels(/{channel}(/rotate)?)?|rules(/{rule})?|settings(/reseal)?"
     r"|sources/{source}/freshness)$|\S+ /api/v1/(users|tokens|audit|suppressions|erasures)"
     r"|POST /api/v1/lakes/check$"
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.fernet import Fernet
 
 from eventlake.cli.main import main
 from eventlake.control.roles import Scope
@@ -118,6 +119,37 @@ def test_a_lake_is_changed(run: Run, web: Any) -> None:
     code, lake = run("lake", "set", "az", "--set", "account_key=env:KEY")
     assert (code, lake["secrets"], lake["version"]) == (0, {"account_key": "env:KEY"}, 2)
     assert run("lake", "set", "az", "--set", "account_key=")[1]["secrets"] == {}
+
+
+def test_a_replay_with_settings_and_a_redrive_of_a_file(run: Run, web: Any, tmp_path: Path) -> None:
+    code, replay = run("replays", "add", "web", "--all", "--set", "date_partition=day")
+    assert (code, replay["parameters"]["settings"]) == (0, {"date_partition": "day"})
+    assert run("replays", "cancel", str(replay["id"]))[0] == 0
+    (tmp_path / "lines.json").write_text('[{"raw": "planted-value"}]', "utf-8")
+    words = ("runs", "start", "web", "--kind", "redrive", "--from-file", "lines.json")
+    code, started = run(*words)
+    assert (code, started["kind"], started["parameters"]["corrected"]) == (0, "redrive", "")
+    (tmp_path / "lines.json").write_bytes(b"\xff")
+    assert "it is not UTF-8" in run(*words, as_json=False)[1]
+
+
+def test_keys_are_rotated_by_a_command(run: Run, tmp_path: Path) -> None:
+    place = ("--set", "storage_account=account", "--set", "storage_container=container")
+    assert (
+        run("lake", "add", "az", "--kind", "azure", *place, "--set", "account_key=hunter2")[0] == 0
+    )
+    assert run("notify", "add", "slack", "https://example.com/hunter2")[0] == 0
+    file = tmp_path / "eventlake.key"
+    if file.exists():  # else the server has its own
+        file.write_text(f"{Fernet.generate_key().decode()}\n{file.read_text()}")
+    assert run("reseal") == (0, {"resealed": 2, "unreadable": []})
+    if not file.exists():
+        return
+    file.write_text(file.read_text().split()[0])
+    assert run("reseal", as_json=False) == (0, "2 secrets encrypted with the newest key\n")
+    file.write_text(Fernet.generate_key().decode())
+    code, text = run("reseal", as_json=False)
+    assert (code, "! lake:az account_key: none of the keys opens it" in text) == (1, True)
 
 
 def test_a_workspace_is_recovered_from_its_lake(run: Run, tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ from eventlake.control.workspace import ensure_workspace
 from tests.control.world import KEY
 from tests.server.servers import serving
 
-RUNS = int(os.environ.get("EVENTLAKE_API_RUNS", "4000"))
+RUNS = int(os.environ.get("EVENTLAKE_API_RUNS", "1000"))
 IS_MEASURED = "EVENTLAKE_API_RUNS" in os.environ
-SOURCES, REPEATS = 200, 100 if IS_MEASURED else 5
+SOURCES, REPEATS = (200, 100) if IS_MEASURED else (10, 3)
 MAX_READ, MAX_WRITE = 0.030, 0.060
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 

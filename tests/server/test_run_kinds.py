@@ -14,7 +14,7 @@ from eventlake.control.endings import end_runs
 from eventlake.control.queue import Limits, start_runs
 from eventlake.control.results import Outcome, TableResult
 from eventlake.control.roles import Scope
-from eventlake.control.runs import RunState
+from eventlake.control.runs import RunState, get_run
 from eventlake.control.tables import metadata
 from tests import lakes
 from tests.clocks import SimulatedClock
@@ -169,6 +169,38 @@ def test_events_follow_a_run_to_its_end(api: Api) -> None:
                     end_active(api)
     assert (names, states) == (["run", "end"], ["queued", "finished"])
     assert api.ask("GET", "/runs/99/events").status_code == 404
+
+
+def test_only_an_admin_replays_with_other_settings(api: Api) -> None:
+    body = {"source": "web", "all_time": True, "settings": {"date_partition": "day"}}
+    operator = {"authorization": f"Bearer {api.make_token(Scope.WRITE)}"}
+    admin = {"authorization": f"Bearer {api.make_token(Scope.ADMIN)}"}
+    assert api.ask("POST", "/replays", body, **operator).status_code == 403
+    for wrong in ({"date_partition": "year"}, {"source_id": "x"}, {"none": 1}):
+        reply = api.ask("POST", "/replays", {**body, "settings": wrong}, **admin)
+        assert (reply.status_code, next(iter(wrong)) in reply.text) == (422, True), reply.text
+    planned = api.post("/replays", {**body, "dry_run": True}, **admin)
+    assert planned["parameters"]["settings"] == {"date_partition": "day"}
+    path = f"/replays/{planned['id']}"
+    assert api.ask("POST", f"{path}/start", **operator).status_code == 403
+    api.post(f"{path}/start", **admin)
+    end_active(api, lake_run="1772442000000000000")
+    connection = api.get("/connections/web", **admin)
+    assert (connection["settings"], connection["version"]) == ({"date_partition": "day"}, 2)
+
+
+def test_corrected_lines_are_shown_to_nobody(api: Api) -> None:
+    asked = {"source": "web", "corrected": '[{"raw": "planted-value"}]'}
+    run = api.post("/quarantine/redrive", asked, idempotency_key="k")
+    with api.context.database.read() as session:
+        assert "planted-value" in get_run(session, run["id"]).parameters["corrected"]
+    shown = [api.ask("GET", path).text for path in ("/runs", f"/runs/{run['id']}", "/audit")]
+    again = api.post("/quarantine/redrive", asked, idempotency_key="k")
+    cancelled = api.post(f"/runs/{run['id']}/cancel")
+    assert "planted-value" not in f"{run}{shown}{again}{cancelled}"
+    with api.context.database.read() as session:
+        found = [session.execute(one.select()).all() for one in metadata.sorted_tables]
+    assert "planted-value" not in str([tuple(row) for rows in found for row in rows])
 
 
 def test_a_viewer_sees_no_values(api: Api) -> None:

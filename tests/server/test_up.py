@@ -1,6 +1,7 @@
 """`eventlake up` as a process, on both databases."""
 
 import gzip
+import os
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from eventlake.control.database import open_database
 from eventlake.control.roles import Role
 from eventlake.control.tables import schedules
 from eventlake.control.users import add_user
+from tests.processes import SHORT_LIVED
 
 PATIENCE = 60.0
 MAIN = """
@@ -64,7 +66,10 @@ class Up:
 @contextmanager
 def up(folder: Path, url: str, *options: str) -> Iterator[Up]:
     command = [sys.executable, "-c", MAIN, "up", "--database", url, "--port", "0", *options]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+    env = {**os.environ, **SHORT_LIVED}
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, text=True, env=env
+    ) as process:
         try:
             assert process.stdout
             first = process.stdout.readline()

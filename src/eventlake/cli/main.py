@@ -84,7 +84,7 @@ for one in (up, control.connect, control.enable, control.disable, control.schedu
     app.command()(one)
 for one in (control.history, control.health):
     app.command()(one)
-for one in (workspace.export, workspace.apply, workspace.recover):
+for one in (workspace.export, workspace.apply, workspace.recover, workspace.reseal):
     app.command()(one)
 
 

@@ -46,25 +46,52 @@ def start(options: ControlOptions, body: Mapping[str, Any], *, wait: bool) -> No
     raise typer.Exit(EXIT_CODES.get(run["state"], FINISHED))
 
 
+@dataclass(frozen=True)
+class StartOptions:
+    """What a run does."""
+
+    kind: Annotated[
+        str, typer.Option(help="What to do: sync, retype, redrive, compact or verify.")
+    ] = "sync"
+    parameters: SetOptions = None
+    from_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Corrected lines of a redrive, in the form of `eventlake quarantine --json`.",
+            dir_okay=False,
+            exists=True,
+        ),
+    ] = None
+    dry_run: DryRun = False
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The body of a request."""
+        values = parse_settings(self.parameters)
+        if self.from_file:
+            values["corrected"] = _read_text(self.from_file)
+        return {"kind": self.kind, "parameters": values, "dry_run": self.dry_run}
+
+
 @app.command("start")
 @expand_option_groups
 def start_run(
-    options: ControlOptions,
-    source: Slug,
-    kind: Annotated[
-        str, typer.Option(help="What to do: sync, retype, redrive, compact or verify.")
-    ] = "sync",
-    parameters: SetOptions = None,
-    dry_run: DryRun = False,
-    wait: Wait = False,
+    options: ControlOptions, source: Slug, what: StartOptions, wait: Wait = False
 ) -> None:
     """Start a run of a source now: by default a sync.
 
     Parameters of other kinds are given by --set: table, types (as JSON) and replay of a retype;
-    reasons, since and fields of a redrive; older_than of a compaction.
+    reasons, since and fields of a redrive, or --from-file; older_than of a compaction.
     """
-    given = {"source": source, "kind": kind, "parameters": parse_settings(parameters)}
-    start(options, {**given, "dry_run": dry_run}, wait=wait)
+    start(options, {"source": source, **what.body}, wait=wait)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise InvalidSettings(f"--from-file {path}: it is not UTF-8") from None
 
 
 @app.command("show")
@@ -125,6 +152,14 @@ class ReplayOptions:
         list[str] | None,
         typer.Option(metavar="NAME", help="Only this event or table; may be repeated."),
     ] = None
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A setting of the connection that changes, with --all; may be repeated.",
+        ),
+    ] = None
     chunk: Annotated[str, typer.Option(help="The runs it is cut into: hour, day or none.")] = "day"
     dry_run: DryRun = False
 
@@ -132,14 +167,18 @@ class ReplayOptions:
     def body(self) -> dict[str, Any]:
         """The body of a request."""
         values = asdict(self)
-        events = values.pop("event") or []
-        return {**values, "events": events}
+        events, settings = values.pop("event") or [], parse_settings(values.pop("set_"))
+        return {**values, "events": events, "settings": settings}
 
 
 @replays_app.command("add")
 @expand_option_groups
 def add_replay(options: ControlOptions, source: Slug, replay: ReplayOptions) -> None:
     """Replay events of a source, in chunks, beside its syncs.
+
+    With --all and --set, all tables are built again with other settings, also those that cannot
+    change otherwise. The connection has them when the replay has finished; until then, no sync
+    runs.
 
     With --dry-run only the plan is made: `replays show` shows it, `replays start` starts it.
     """

@@ -1,4 +1,4 @@
-"""Commands for the whole workspace: `export`, `apply`, `recover`."""
+"""Commands for the whole workspace: `export`, `apply`, `recover`, `reseal`."""
 
 import os
 import sys
@@ -31,7 +31,7 @@ def export(
     options: ControlOptions,
     out: Annotated[Path | None, typer.Option(help="Write to this file.", dir_okay=False)] = None,
 ) -> None:
-    """Show lakes, sources, keys, connections and schedules as a file for `eventlake apply`.
+    """Show lakes, sources, keys, schedules and channels as a file for `eventlake apply`.
 
     Secrets are not in it, nor are people, tokens and the history of runs.
     """
@@ -147,3 +147,23 @@ def _print_recovered(recovered: "Recovered") -> None:
     show.print_table(columns, recovered.sources)
     for note in recovered.notes:
         show.print_line(f"note: {note}")
+
+
+@expand_option_groups
+def reseal(options: ControlOptions) -> None:
+    """Encrypt every stored secret with the newest key, so that older keys can be removed.
+
+    The newest key is the first of EVENTLAKE_SECRET_KEY, or of the key file. The exit code is 1 if
+    there are secrets that none of the keys opens.
+    """
+    with options.open() as client:
+        done = client.ask("POST", "/settings/reseal")
+    options.print(done, _print_resealed)
+    raise typer.Exit(FAILED if done["unreadable"] else FINISHED)
+
+
+def _print_resealed(done: Mapping[str, Any]) -> None:
+    for name in done["unreadable"]:
+        show.print_line(f"! {name}: none of the keys opens it; set it again")
+    count = done["resealed"]
+    show.print_line(f"{count} secret{'' if count == 1 else 's'} encrypted with the newest key")

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
+from eventlake.control.apply_channels import apply_channel, list_missing_channels
 from eventlake.control.connections import (
     change_connection,
     connect,
@@ -22,9 +23,12 @@ from eventlake.control.declaration import (
     SET_ELSEWHERE,
     Declaration,
     DeclaredLake,
+    DeclaredSettings,
     DeclaredSource,
+    check_reference,
     read_declaration,
 )
+from eventlake.control.freshness import set_limits
 from eventlake.control.lakes import (
     add_lake,
     change_lake,
@@ -32,6 +36,7 @@ from eventlake.control.lakes import (
     list_lakes,
     validate_lake,
 )
+from eventlake.control.preferences import set_heartbeat, set_preferences
 from eventlake.control.schedules import disable, enable, get_schedule, set_schedule
 from eventlake.control.sources import (
     Source,
@@ -41,14 +46,16 @@ from eventlake.control.sources import (
     revoke_write_key,
     set_source_enabled,
 )
-from eventlake.control.vault import Vault, is_reference
+from eventlake.control.vault import Vault
 from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.lakes.kinds import settings_model
 from eventlake.model.values import FrozenModel
 
 GENERATED = "(random)"
-SECTIONS = {"lakes": "lake", "sources": "source"}
+SECTIONS = {"lakes": "lake", "sources": "source", "channels": "channel"}
 """The word for one object of each section, as the audit log has it."""
+SETTINGS = "settings"
+"""The section of which there is one."""
 
 
 class FieldChange(FrozenModel):
@@ -129,6 +136,10 @@ def _apply_all(target: Target, before: Declaration, declared: Declaration) -> It
     for name, source in declared.sources.items():
         was = before.sources.get(name)
         steps[f"source:{name}"] = partial(_apply_source, target, name, was, source)
+    for name, channel in declared.channels.items():
+        steps[f"channel:{name}"] = partial(apply_channel, *target, name, channel)
+    if declared.settings and declared.settings != before.settings:
+        steps[SETTINGS] = partial(_apply_settings, target, before.settings, declared.settings)
     for name, step in steps.items():
         savepoint = target.session.begin_nested()
         try:
@@ -164,11 +175,7 @@ def _check_secrets(declared: DeclaredLake) -> dict[str, str]:
     for name, secret in declared.secrets.items():
         if name not in known:
             raise InvalidSettings(f"{name} is not a secret of a lake of the kind {declared.kind}")
-        if secret != SET_ELSEWHERE and not is_reference(secret):
-            raise InvalidSettings(
-                f"{name} is a secret and does not belong in a file: give env:NAME or file:/path, "
-                f"or {SET_ELSEWHERE!r} and use `eventlake lake set`"
-            )
+        check_reference(name, secret, "eventlake lake set")
     if inside := sorted(known.keys() & declared.settings.keys()):
         raise InvalidSettings(f"{inside[0]} is a secret: it belongs in `secrets`, as a reference")
     return {name: one for name, one in declared.secrets.items() if one != SET_ELSEWHERE}
@@ -188,6 +195,8 @@ def _apply_source(
         _apply_keys(target, source, keys)
     if source.enabled != declared.accepts_events:
         set_source_enabled(session, name, declared.accepts_events)
+    if declared.limits is not None and declared.limits != (was.limits if was else None):
+        set_limits(session, name, declared.limits)
     if declared.lake:
         _apply_connection(target, source, was, declared)
         _apply_schedule(target, name, declared)
@@ -234,6 +243,16 @@ def _apply_schedule(target: Target, name: str, declared: DeclaredSource) -> None
         (enable if declared.syncs else disable)(session, name, now)
 
 
+def _apply_settings(
+    target: Target, was: DeclaredSettings | None, declared: DeclaredSettings
+) -> None:
+    url = declared.heartbeat_url
+    set_preferences(target.session, declared.to_preferences())
+    if url and url not in (SET_ELSEWHERE, was.heartbeat_url if was else ""):
+        check_reference("heartbeat_url", url, "PATCH /settings of the API")
+        set_heartbeat(target.session, url, target.vault)
+
+
 # The plan
 
 
@@ -250,6 +269,8 @@ def _list_changes(
             fields = tuple(_compare(_flatten(was or {}), flat))
             action: Literal["add", "change"] = "change" if was else "add"
             yield PlannedChange(object=f"{word}:{name}", action=action, fields=fields)
+    if fields := tuple(_compare(old.get(SETTINGS, {}), new.get(SETTINGS, {}))):
+        yield PlannedChange(object=SETTINGS, action="change", fields=fields)
 
 
 def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -284,6 +305,7 @@ def _list_notes(declared: Declaration, after: Declaration) -> Iterator[str]:
         for secret, value in lake.secrets.items():
             if value == SET_ELSEWHERE and secret not in there:
                 yield f"lake:{name} needs its {secret}: eventlake lake set {name} --set {secret}=…"
+    yield from list_missing_channels(declared, after)
 
 
 def _list_unnamed(before: Declaration, declared: Declaration) -> Iterator[str]:
@@ -298,5 +320,9 @@ def _list_effects(
     sections = {word: section for section, word in SECTIONS.items()}
     for change in changes:
         word, _, name = change.object.partition(":")
+        if word == SETTINGS:
+            assert after.settings
+            yield Effect("settings.change", "workspace", before.settings, after.settings)
+            continue
         old, new = (getattr(one, sections[word]).get(name) for one in (before, after))
         yield Effect(f"{word}.{change.action}", change.object, old, new)

@@ -97,22 +97,59 @@ def change_connection(
     """
     found = get_source(session, source)
     before = get_connection(session, found.id)
-    merged = {**before.settings, **_rename(changes)}
-    given = {name: value for name, value in merged.items() if value is not None}
-    settings, resolved = validate_connection(session, found, given)
+    settings, resolved = merge_settings(session, before, changes)
     notes = _check_change(session, found, before.resolved, resolved)
     lake = get_lake(session, before.lake)
     session.execute(sa.select(lakes.c.id).where(lakes.c.id == lake.id).with_for_update())
     _check_names(session, lake.id, resolved)
+    _store(session, found.id, version, settings, resolved)
+    return get_connection(session, found.id).model_copy(update={"notes": notes})
+
+
+def merge_settings(
+    session: Session, connection: Connection, changes: Mapping[str, Any]
+) -> tuple[dict[str, Any], SourceSettings]:
+    """The settings of a connection after changes, as `validate_connection`; nothing is stored."""
+    merged = {**connection.settings, **_rename(changes)}
+    given = {name: value for name, value in merged.items() if value is not None}
+    return validate_connection(session, get_source(session, connection.source), given)
+
+
+def check_rebuild(session: Session, source: str, changes: Mapping[str, Any]) -> None:
+    """Raise InvalidSettings if a source's tables cannot be built again with these settings."""
+    connection = get_connection(session, source)
+    resolved = merge_settings(session, connection, changes)[1]
+    _check_names(session, get_lake(session, connection.lake).id, resolved)
+
+
+def adopt_settings(
+    session: Session, source: str, changes: Mapping[str, Any]
+) -> tuple[Connection, Connection]:
+    """Store settings that the source's tables have already; return the connection before and after.
+
+    Unlike `change_connection`, it changes also those that only a rebuild can change.
+    """
+    before = get_connection(session, source)
+    source_id = before.resolved.source_id
+    _store(session, source_id, before.version, *merge_settings(session, before, changes))
+    return before, get_connection(session, source_id)
+
+
+def _store(
+    session: Session,
+    source_id: str,
+    version: int,
+    settings: Mapping[str, Any],
+    resolved: SourceSettings,
+) -> None:
     update_version(
         session,
         connections,
-        connections.c.source_id == found.id,
+        connections.c.source_id == source_id,
         version,
         settings=settings,
         **{name: getattr(resolved, name) for name in _OWN_NAMES},
     )
-    return get_connection(session, found.id).model_copy(update={"notes": notes})
 
 
 def get_connection(session: Session, source: str) -> Connection:
@@ -188,7 +225,7 @@ def _check_change(
         if change.name in FIXED:
             raise InvalidSettings(
                 f"{change}, and the source has tables: keep it, or rebuild the source with "
-                + rebuild_command(source.slug, change.name, change.after)
+                + rebuild_command(source.slug, change.name, change.after, is_connected=True)
             )
     renamed = tuple(
         f"{change}: the next run registers all tables under the new name; the old ones stay in the "

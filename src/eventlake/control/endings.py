@@ -6,13 +6,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from eventlake.control.audit import Actor, Change, record
+from eventlake.control.connections import adopt_settings
 from eventlake.control.database import Session
 from eventlake.control.end_notices import note_ends
 from eventlake.control.incidents import count_failures
 from eventlake.control.results import Outcome, store_results
 from eventlake.control.rollups import store_rollups
 from eventlake.control.run_kinds import Kind
-from eventlake.control.runs import Run, RunState, promote_waiting, to_run
+from eventlake.control.runs import Run, RunState, drop_corrected, promote_waiting, to_run
 from eventlake.control.tables import IS_ACTIVE, LOCK_ORDER, runs, schedules
 from eventlake.errors import Conflict, InsufficientPermissions, InvalidSettings, Unavailable
 
@@ -77,6 +79,7 @@ def end_runs(
     _store(session, ended)
     ended_now = [run for run in ended if run.ended_at]
     results = [(run, outcomes[run.id, run.attempt]) for run in ended_now]
+    _adopt_settings(session, ended_now, now)
     store_results(session, results, now)
     store_rollups(session, results)
     count_failures(session, [one for one in results if one[0].lane == "sync"], now)
@@ -106,7 +109,19 @@ def _end(run: Run, outcome: Outcome, next_slot: datetime | None, now: datetime) 
             again |= {"owner": "", "lease_until": None, "handle": "", "lake_run": ""}
             return run.model_copy(update=result | again)
     result |= {"state": state, "reason": reason, "ended_at": now, "lease_until": None}
+    result |= {"parameters": drop_corrected(run).parameters}
     return run.model_copy(update=result)
+
+
+def _adopt_settings(session: Session, ended: Sequence[Run], now: datetime) -> None:
+    """Give connections the settings with which a replay has built their tables again."""
+    for run in ended:
+        is_done = run.state in (RunState.FINISHED, RunState.PARTIAL) and not run.dry_run
+        changes = run.parameters.get("settings") if run.kind == Kind.REPLAY else None
+        if changes and is_done and run.lake_run:  # else it has committed nothing
+            before, after = adopt_settings(session, run.source_id, changes)
+            change = Change("connection.change", f"connection:{after.source}", before, after)
+            record(session, Actor(run.actor), change, now)
 
 
 def _writes(run: Run) -> bool:
@@ -159,6 +174,7 @@ _STORED = (
     "ended_at",
     "plan",
     "result",
+    "parameters",
 )
 
 

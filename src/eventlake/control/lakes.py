@@ -121,13 +121,6 @@ def read_secrets(session: Session, lake: str, vault: Vault) -> dict[str, str]:
     return {variables[name]: vault.resolve(name, stored) for name, stored in row.secrets.items()}
 
 
-def reseal_secrets(session: Session, vault: Vault) -> None:
-    """Seal all secrets of lakes with the newest key, after which older ones can be removed."""
-    for row in session.execute(sa.select(lakes).with_for_update()).all():
-        sealed = {name: vault.reseal(name, stored) for name, stored in row.secrets.items()}
-        session.execute(lakes.update().where(lakes.c.id == row.id).values(secrets=sealed))
-
-
 def validate_lake(kind: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """The settings as JSON without the defaults, and the secrets."""
     model = settings_model(kind)

@@ -1,5 +1,6 @@
 """Settings of the whole workspace: retention, limits of notices, the heartbeat."""
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import sqlalchemy as sa
@@ -73,10 +74,10 @@ def read_heartbeat(session: Session, vault: Vault) -> str | None:
     return vault.resolve(_HEARTBEAT, stored) if stored else None
 
 
-def reseal_preferences(session: Session, vault: Vault) -> None:
-    """Seal the secret setting with the newest key."""
+def reseal_heartbeat(session: Session, reseal: Callable[[str], str]) -> None:
+    """Store the URL of the heartbeat as `reseal` makes it of its stored form."""
     if stored := _read(session, _HEARTBEAT):
-        _write(session, _HEARTBEAT, vault.reseal(_HEARTBEAT, stored))
+        _write(session, _HEARTBEAT, reseal(stored))
 
 
 def set_server_url(session: Session, url: str) -> None:

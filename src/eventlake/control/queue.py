@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from eventlake.control.database import Database, Session
 from eventlake.control.lakes import LOCAL
-from eventlake.control.run_kinds import PLAN_LANE
+from eventlake.control.run_kinds import PLAN_LANE, REBUILD
 from eventlake.control.runs import Run, RunState, to_run
 from eventlake.control.tables import IS_ACTIVE, LOCK_ORDER, connections, lakes, runs
 
@@ -117,12 +117,18 @@ def choose_runs(entries: Sequence[Entry], now: datetime, limits: Limits) -> list
     """The queued runs that can start now, in order, within the limits.
 
     An erasure begins when neither a replay nor a sync of its source runs. While it waits, none of
-    these begins; while it runs, no replay does.
+    these begins; while it runs, no replay does. A rebuild begins when no sync of its source runs,
+    and none begins before it has ended.
     """
     busy = [entry for entry in entries if entry.state != RunState.QUEUED]
     erasures = {entry.source_id for entry in entries if entry.lane == "erasure"}
     erasing = {entry.source_id for entry in busy if entry.lane == "erasure"}
     lanes = {(entry.source_id, entry.lane) for entry in busy}
+    rebuilt = {
+        entry.source_id
+        for entry in entries
+        if entry.trigger == REBUILD and (entry.is_due or entry.state != RunState.QUEUED)
+    }
     per_runner = Counter(entry.place for entry in busy)
     chosen: list[Entry] = []
     queued = [entry for entry in entries if entry.state == RunState.QUEUED and entry.is_due]
@@ -130,8 +136,9 @@ def choose_runs(entries: Sequence[Entry], now: datetime, limits: Limits) -> list
         source = entry.source_id
         blocked = {
             "erasure": bool({(source, "sync"), (source, "replay")} & lanes),
-            "replay": source in erasures,
-            "sync": source in erasures - erasing,
+            "replay": source in erasures
+            or (entry.trigger == REBUILD and (source, "sync") in lanes),
+            "sync": source in (erasures - erasing) | rebuilt,
         }
         running = per_runner.total() - per_runner[PLAN_LANE]
         is_full = per_runner[entry.place] >= _limit(entry.place, limits)

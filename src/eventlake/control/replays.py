@@ -8,10 +8,11 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import Field
 
-from eventlake.control.connections import get_connection
+from eventlake.control.connections import check_rebuild, get_connection
 from eventlake.control.database import Session, insert_if_absent
 from eventlake.control.end_notices import note_replay
 from eventlake.control.run_kinds import (
+    REBUILD,
     Chunking,
     Kind,
     ReplayParameters,
@@ -94,6 +95,7 @@ def add_replay(session: Session, request: ReplayRequest, actor: str, now: dateti
     settings = get_connection(session, source.id).resolved
     parsed = parse_parameters(Kind.REPLAY, request.parameters)
     assert isinstance(parsed, ReplayParameters)
+    check_rebuild(session, source.id, parsed.settings)
     seconds = choose_chunk_seconds(request.chunk, parsed, settings)
     row: dict[str, Any] = {
         "source_id": source.id,
@@ -218,7 +220,8 @@ def _advance(session: Session, replay_id: int, now: datetime) -> bool:
         return True
     parameters = ReplayParameters.model_validate(row.parameters)
     chunk = cut_into_chunks(parameters, row.chunk_seconds)[missing[0]]
-    made = make_row(row.source_id, Kind.REPLAY, now, trigger="replay", actor=row.actor)
+    trigger = REBUILD if parameters.settings else "replay"
+    made = make_row(row.source_id, Kind.REPLAY, now, trigger=trigger, actor=row.actor)
     made |= {"parameters": chunk.model_dump(mode="json"), "replay_id": replay_id}
     # If another run has the lane, this is tried again when it has ended.
     insert_if_absent(session, runs, [{**made, "chunk": missing[0]}])

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from eventlake.errors import InvalidSettings
 from eventlake.model.durations import parse_duration
@@ -40,6 +40,8 @@ LANES: Mapping[Kind, str] = {
     Kind.VERIFY: "verify",
 }
 """The lane of each kind of run: a source has one active run per lane."""
+REBUILD = "rebuild"
+"""What triggers a replay that changes settings: no sync of its source runs beside it."""
 PLAN_LANE = "plan"
 """The lane of dry runs: they write nothing."""
 PLANNED = frozenset(LANES) - {Kind.VERIFY}
@@ -63,9 +65,13 @@ class ReplayParameters(FrozenModel):
     """Infer columns and types of tables that are replaced as a whole."""
     partial: tuple[str, ...] = ()
     """Patterns of raw logs that may be gone, whose rows are dropped."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the connection that change; None for the default. Only with all events."""
 
     @model_validator(mode="after")
     def _check_window(self) -> Self:
+        if self.settings and (not self.all_time or self.events):
+            raise ValueError("settings change for all rows: use all_time, without events")
         if self.all_time:
             if self.since or self.until:
                 raise ValueError("all_time is all events: leave since and until out")
@@ -114,6 +120,16 @@ class RedriveParameters(FrozenModel):
     """Only lines that a run of this time or later has quarantined."""
     fields: tuple[str, ...] = ()
     """Fields to set, as `field=value`."""
+    corrected: str | None = None
+    """Corrected lines, in the form of `eventlake quarantine --json`, instead of the others."""
+
+    @model_validator(mode="after")
+    def _check_corrected(self) -> Self:
+        if self.corrected is not None and (self.reasons or self.since or self.fields):
+            raise ValueError("corrected has the lines: leave reasons, since and fields out")
+        if self.corrected is not None and not self.corrected.strip():
+            raise ValueError("corrected is empty: send the corrected lines again")
+        return self
 
     @field_validator("since")
     @classmethod

@@ -59,7 +59,7 @@ class Run(FrozenModel):
     kind: str
     lane: str
     trigger: str
-    """`schedule`, `manual`, or `replay` for a chunk of one."""
+    """`schedule`, `manual`, `replay` for a chunk of one, or `rebuild` for one of new settings."""
     actor: str
     state: RunState
     reason: str
@@ -210,6 +210,7 @@ def cancel_run(session: Session, run_id: int, now: datetime, reason: str = "") -
     run = get_run(session, run_id, lock=True)
     if run.state in (RunState.QUEUED, RunState.WAITING):
         values = {"state": RunState.CANCELLED, "ended_at": now, "reason": reason}
+        values["parameters"] = drop_corrected(run).parameters
     elif run.state in (RunState.RUNNING, RunState.CANCELLING):
         values = {"state": RunState.CANCELLING, "reason": reason}
     else:
@@ -221,9 +222,17 @@ def cancel_run(session: Session, run_id: int, now: datetime, reason: str = "") -
 
 def hide_values(run: Run) -> Run:
     """A run without what may have values of events: corrections, and what a verify found."""
-    shown = {name: value for name, value in run.parameters.items() if name != "fields"}
+    hidden = ("fields", "corrected")
+    shown = {name: value for name, value in run.parameters.items() if name not in hidden}
     result = run.result and {k: v for k, v in run.result.items() if k != "problems"}
     return run.model_copy(update={"parameters": shown, "result": result})
+
+
+def drop_corrected(run: Run) -> Run:
+    """A run without the text of corrected lines, which is deleted when the run has ended."""
+    if not run.parameters.get("corrected"):
+        return run
+    return run.model_copy(update={"parameters": {**run.parameters, "corrected": ""}})
 
 
 def promote_waiting(session: Session) -> None:

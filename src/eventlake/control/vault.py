@@ -25,8 +25,8 @@ class Vault:
             self._fernet = MultiFernet([Fernet(key) for key in keys])
         except ValueError:  # the message may show the key
             raise InvalidSettings(
-                f"{KEY_VARIABLE} must be 32 bytes as URL-safe Base64, or several such keys with a "
-                "comma between them, the newest first"
+                f"a key must be 32 bytes as URL-safe Base64; {KEY_VARIABLE} may have several with "
+                "commas between them, the key file several lines, the newest first"
             ) from None
 
     def store(self, secret: str) -> str:
@@ -55,8 +55,8 @@ class Vault:
             return self._fernet.decrypt(stored.removeprefix(SEALED)).decode()
         except InvalidToken:
             raise InvalidSettings(
-                f"{name} was sealed with another key: add that key to {KEY_VARIABLE}, or set "
-                f"{name} again"
+                f"{name} was sealed with another key: add that key to {KEY_VARIABLE} or to the key "
+                f"file, or set {name} again"
             ) from None
 
 
@@ -65,7 +65,7 @@ def is_reference(secret: str) -> bool:
 
 
 def open_vault(key_file: Path, environment: Mapping[str, str] = os.environ) -> Vault:
-    """A vault with the keys of the environment, else with the key in `key_file`.
+    """A vault with the keys of the environment, else with those in `key_file`, the newest first.
 
     The file is created with a new key if it is not there. Raises InsufficientPermissions if others
     than its owner may read it.
@@ -73,14 +73,14 @@ def open_vault(key_file: Path, environment: Mapping[str, str] = os.environ) -> V
     if keys := environment.get(KEY_VARIABLE):
         return Vault(keys.split(","))
     try:
-        return Vault([_read_key(key_file)])
+        return Vault(_read_keys(key_file))
     except OSError as problem:
         raise InsufficientPermissions(
             f"cannot use the key file {key_file}: {problem.strerror}"
         ) from problem
 
 
-def _read_key(path: Path) -> str:
+def _read_keys(path: Path) -> list[str]:
     if not path.exists():
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
@@ -89,7 +89,7 @@ def _read_key(path: Path) -> str:
             os.fsync(file.fileno())  # what it seals is lost without it
     if path.stat().st_mode & 0o077:
         raise InsufficientPermissions(f"others may read the key file {path}: chmod 600 {path}")
-    return path.read_text("ascii").strip()
+    return path.read_text("ascii").split() or [""]
 
 
 def _read_variable(name: str, variable: str) -> str:

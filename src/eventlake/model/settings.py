@@ -272,10 +272,14 @@ def list_changes(before: SourceSettings | None, now: SourceSettings) -> tuple[Se
     )
 
 
-def rebuild_command(source: str, name: str, value: object) -> str:
-    """The command that rebuilds a source with another value of a fixed setting."""
+def rebuild_command(source: str, name: str, value: object, *, is_connected: bool = False) -> str:
+    """The command that rebuilds a source with another value of a fixed setting.
+
+    A source of a workspace is connected: its connection gets the setting too.
+    """
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return f"`eventlake replay --source {source} --all --set {name}={text}`"
+    command = f"replays add {source}" if is_connected else f"replay --source {source}"
+    return f"`eventlake {command} --all --set {name}={text}`"
 
 
 def source_settings(**values: object) -> SourceSettings:

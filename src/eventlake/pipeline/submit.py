@@ -10,6 +10,7 @@ import socket
 from contextlib import suppress
 from dataclasses import dataclass
 
+from eventlake.clock import Clock
 from eventlake.errors import EventLakeError, Internal, InvalidSettings
 from eventlake.ledger import Lease, Ledger, is_running, lease_path, list_staged_runs, read_lease
 from eventlake.model.commit import Commit
@@ -19,7 +20,7 @@ from eventlake.model.report import FAILED, Line, Problems
 from eventlake.pipeline.finish import FinishResult, clean_up, finish_commit
 from eventlake.pipeline.sync import Run, fail_run
 from eventlake.pipeline.table_format import check_tables
-from eventlake.ports import JobRunner
+from eventlake.ports import JobRunner, Progress
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ def submit_run(run: Run, runner: JobRunner) -> tuple[Commit, FinishResult]:
     An error of the runner while waiting leaves the job running, and its message says so. An
     interrupt cancels the job.
     """
-    own = Lease(folder=run.ledger.folder, host=socket.gethostname(), pid=os.getpid())
-    lease = SubmitterLease(run.ledger, run.plan.run_id, own)
+    lease = _own_lease(run.ledger, run.plan.run_id)
+    own = lease.lease
     try:
         check_tables(run.lake, run.plan)
         with run.time_step("submit"):
@@ -86,11 +87,22 @@ def attach_run(run: Run, runner: JobRunner, submitted: SubmittedJob) -> tuple[Co
 
     The stage stays this process's until the job takes it over, if it has not.
     """
-    own = Lease(folder=run.ledger.folder, host=socket.gethostname(), pid=os.getpid())
-    lease = SubmitterLease(run.ledger, run.plan.run_id, own)
-    lease.take_over(Lease(folder=own.folder, host=submitted.host, pid=submitted.pid))
+    lease = take_stage(run.ledger, run.plan.run_id, submitted)
+    own = lease.lease
     _write_handle(run, SubmittedJob(handle=submitted.handle, host=own.host, pid=own.pid))
     return _follow_job(run, runner, submitted.handle, lease)
+
+
+def take_stage(ledger: Ledger, run_id: str, submitted: SubmittedJob) -> SubmitterLease:
+    """Make a stage this process's, unless the job has taken it over from its dead submitter."""
+    lease = _own_lease(ledger, run_id)
+    lease.take_over(Lease(folder=ledger.folder, host=submitted.host, pid=submitted.pid))
+    return lease
+
+
+def _own_lease(ledger: Ledger, run_id: str) -> SubmitterLease:
+    own = Lease(folder=ledger.folder, host=socket.gethostname(), pid=os.getpid())
+    return SubmitterLease(ledger, run_id, own)
 
 
 def find_detached_jobs(ledger: Ledger) -> dict[str, SubmittedJob]:
@@ -108,7 +120,7 @@ def find_detached_jobs(ledger: Ledger) -> dict[str, SubmittedJob]:
 
 def read_stored_job(ledger: Ledger, run_id: str) -> Job | None:
     """The job in the stage of a run; None if it was cancelled."""
-    path = f"{ledger.layout.stage_path(run_id)}/job.json"
+    path = job_path_of(ledger.layout, run_id)
     return Job.from_json(ledger.store.read(path)) if ledger.store.exists(path) else None
 
 
@@ -125,7 +137,7 @@ def _follow_job(
 ) -> tuple[Commit, FinishResult]:
     """Wait for a job and return its result; see `submit_run` for errors and interrupts."""
     try:
-        state = wait_for_job(run, runner, handle, lease)
+        state = wait_for_job(runner, handle, lease, run.progress, run.lake.clock)
     except EventLakeError as problem:
         raise type(problem)(f"{problem}; the job {handle} was not cancelled") from problem
     except BaseException as problem:
@@ -150,16 +162,18 @@ def write_job(run: Run) -> None:
     run.lake.store.write(job_path(run), job.to_json())
 
 
-def wait_for_job(run: Run, runner: JobRunner, handle: str, lease: SubmitterLease) -> JobState:
+def wait_for_job(
+    runner: JobRunner, handle: str, lease: SubmitterLease, progress: Progress, clock: Clock
+) -> JobState:
     """Wait until a job has ended, well or not, and return its final state.
 
-    Reports its steps to the run's progress, and renews the lease so that other runs do not treat
-    the waiting run as dead. Raises the runner's errors.
+    Reports its steps to `progress`, and renews the lease so that other runs do not treat the
+    waiting run as dead. Raises the runner's errors.
     """
     while not (state := runner.state(handle)).is_over:
-        run.progress.step(*(state.step or Step(state.phase)))
+        progress.step(*(state.step or Step(state.phase)))
         lease.renew()
-        run.lake.clock.sleep(runner.poll_seconds)
+        clock.sleep(runner.poll_seconds)
     return state
 
 

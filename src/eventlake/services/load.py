@@ -31,8 +31,8 @@ from eventlake.pipeline.sync import Run
 from eventlake.pipeline.sync import sync as run_sync
 from eventlake.ports import JobRunner, NoProgress, Progress, SparkProvider
 from eventlake.runners.local import LocalSpark, log_path
-from eventlake.services.attach import attach_jobs
 from eventlake.services.compaction import Compactor, compact_all
+from eventlake.services.follow import follow_detached_jobs
 from eventlake.services.inputs import (
     check_source,
     copy_into_lake,
@@ -207,7 +207,7 @@ def load(  # noqa: PLR0913 - each is an option of the command
     if runner is not None:
         spark = spark_provider(where, parts)
         resume = partial(Run, parts, ledger, spark, progress=progress)
-        attach_jobs(ledger, resume, lambda: open_runner(lake, parts.store, where, False))
+        follow_detached_jobs(ledger, resume, lambda: open_runner(lake, parts.store, where, False))
     dead, state = recover(parts, ledger, progress)
     if finish_requests(parts, progress):  # raw logs have other names now
         settings, stores, listing = _find_inputs(parts, given, paths)

@@ -8,10 +8,10 @@ from eventlake.control.run_kinds import Kind
 from eventlake.control.runs import Run
 from eventlake.errors import EventLakeError, Internal
 from eventlake.lakes import open_job_runner, open_parts
-from eventlake.model.job import JobState
+from eventlake.model.job import JobState, SubmittedJob
 from eventlake.model.lake import LakeSettings
 from eventlake.ports import JobRunner, Progress
-from eventlake.services.follow import SubmittedJob, follow_job
+from eventlake.services.follow import LostRun, follow_job
 from eventlake.services.judge import Judgement
 from eventlake.services.load import Where
 
@@ -77,6 +77,6 @@ def follow_run(
 ) -> tuple[Judgement, EventLakeError | None]:
     """Follow the job of a run that has a handle to its end, as `follow_job`."""
     host, _, pid = run.owner.rpartition(":")
-    job = SubmittedJob(folder, run.lake_run, run.handle, host, int(pid))
+    lost = LostRun(folder, run.lake_run, SubmittedJob(handle=run.handle, host=host, pid=int(pid)))
     with open_runner(lake) as runner:
-        return follow_job(open_parts(lake), runner, job, progress)
+        return follow_job(open_parts(lake), runner, lost, progress)

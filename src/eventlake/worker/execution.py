@@ -5,7 +5,7 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 
-from eventlake.control.connections import get_connection, list_connections
+from eventlake.control.connections import get_connection, list_connections, merge_settings
 from eventlake.control.database import Session
 from eventlake.control.endings import LOST
 from eventlake.control.erasures import read_users
@@ -28,7 +28,10 @@ def read_task(session: Session, run: Run, vault: Vault) -> Task:
     connection = get_connection(session, run.source_id)
     lake = get_lake(session, connection.lake)
     secrets = read_secrets(session, lake.id, vault)
-    task = Task(run, connection.resolved, lake.model, (lake.id, lake.version), secrets)
+    source = connection.resolved
+    if run.kind == Kind.REPLAY and (changes := run.parameters.get("settings")):
+        _, source = merge_settings(session, connection, changes)
+    task = Task(run, source, lake.model, (lake.id, lake.version), secrets)
     if run.kind != Kind.FORGET:
         return task
     near = [one.resolved for one in list_connections(session) if one.lake == connection.lake]

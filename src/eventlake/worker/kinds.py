@@ -1,7 +1,10 @@
 """What each kind of run does, and its plan."""
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from eventlake.control.erasures import ErasedUsers
@@ -179,10 +182,10 @@ def _full_name(task: Task) -> str:
 
 
 def _redrive(task: Task, hooks: Hooks) -> Outcome:
-    with hooks.choose_place() as where:
+    with hooks.choose_place() as where, _redrive_request(task) as request:
         assert not isinstance(where, JobRunner)  # redrives are not executed on clusters
         done = redrive(
-            _redrive_request(task),
+            request,
             lake=task.lake,
             where=where,
             progress=hooks.progress,
@@ -193,9 +196,23 @@ def _redrive(task: Task, hooks: Hooks) -> Outcome:
     return _finish(done.status, done.message, **found)
 
 
-def _redrive_request(task: Task) -> RedriveRequest:
+@contextmanager
+def _redrive_request(task: Task) -> Iterator[RedriveRequest]:
+    """The request of a redrive; corrected lines are in a file until the end of the block."""
     given = RedriveParameters.model_validate(task.run.parameters)
-    return RedriveRequest(task.source.source, given.reasons, given.since or None, given.fields)
+    request = RedriveRequest(task.source.source, given.reasons, given.since or None, given.fields)
+    if given.corrected is None:
+        yield request
+        return
+    with TemporaryDirectory(prefix="eventlake-") as folder:
+        path = Path(folder) / "corrected"
+        path.write_text(given.corrected, "utf-8")
+        yield replace(request, corrected=path)
+
+
+def _plan_redrive(task: Task) -> dict[str, Any]:
+    with _redrive_request(task) as request:
+        return _trim(plan_redrive(request, lake=task.lake))
 
 
 def _compact(task: Task, hooks: Hooks) -> Outcome:
@@ -338,7 +355,7 @@ _PLANS: Mapping[Kind, Callable[[Task], dict[str, Any]]] = {
     ),
     Kind.REPLAY: lambda task: _trim(plan_replay(_replay_request(task), lake=task.lake)),
     Kind.RETYPE: lambda task: _trim(_plan_retype(task)),
-    Kind.REDRIVE: lambda task: _trim(plan_redrive(_redrive_request(task), lake=task.lake)),
+    Kind.REDRIVE: _plan_redrive,
     Kind.FORGET: _plan_forget,
     Kind.COMPACT: lambda task: _trim(
         plan_compaction(task.source.source, lake=task.lake, older_than=_older_than(task))[0]

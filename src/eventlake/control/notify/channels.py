@@ -198,13 +198,6 @@ def list_channels(session: Session) -> list[Channel]:
     return [to_channel(row) for row in session.execute(query)]
 
 
-def reseal_channels(session: Session, vault: Vault) -> None:
-    """Seal all secrets of channels with the newest key, after which older ones can be removed."""
-    for row in session.execute(sa.select(channels).with_for_update()).all():
-        sealed = {name: vault.reseal(name, stored) for name, stored in row.secrets.items()}
-        session.execute(channels.update().where(channels.c.id == row.id).values(secrets=sealed))
-
-
 def make_secret() -> str:
     """A random secret in the form of Standard Webhooks."""
     return SECRET_PREFIX + b64encode(random.token_bytes(SECRET_BYTES)).decode()

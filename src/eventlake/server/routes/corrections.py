@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
+from pydantic import StringConstraints
 
 from eventlake.control.results import Pin, list_pins
 from eventlake.control.run_kinds import Kind
@@ -16,6 +17,7 @@ from eventlake.server.requests import After, AfterNumber, Limit, OnceOnly, Page,
 from eventlake.server.routes.runs import OfSource, Queue, start
 
 router = APIRouter(tags=["corrections"])
+Lines = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
 Source = Annotated[str, Query(pattern=r"^[!-~]{1,254}$", description="The source.")]
 
 
@@ -41,6 +43,9 @@ class NewRedrive(FrozenModel):
     """Only lines that a run of this time or later has quarantined."""
     fields: tuple[Text, ...] = ()
     """Fields to set, as `field=value`."""
+    corrected: Lines | None = None
+    """Corrected lines as a text, in the form of `eventlake quarantine --json`, instead of the
+    others. They are deleted when the run has ended."""
     dry_run: bool = False
 
 
@@ -102,7 +107,7 @@ def redrive_lines(
     body: NewRedrive, caller: Operator, context: Context, once: OnceOnly, queue: Queue = False
 ) -> Response:
     """Start a run that loads quarantined lines again, or with `dry_run` one that makes the plan."""
-    parameters = body.model_dump(include={"reasons", "since", "fields"})
+    parameters = body.model_dump(include={"reasons", "since", "fields", "corrected"})
     request = RunRequest(
         source=body.source, kind=Kind.REDRIVE, parameters=parameters, dry_run=body.dry_run
     )

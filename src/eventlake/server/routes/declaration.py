@@ -23,7 +23,7 @@ def _check(declared: Declaration) -> Declaration:
 
 @router.get("/export")
 def export_workspace(_: Viewer, context: Context) -> Declaration:
-    """Show lakes, sources, connections and schedules by name, for `/apply`. It has no secrets."""
+    """Show lakes, sources, connections, schedules and channels, for `/apply`, without secrets."""
     with context.database.read() as session:
         return read_declaration(session)
 

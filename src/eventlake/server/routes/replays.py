@@ -1,6 +1,10 @@
 """Replays: plan, start, follow, cancel, resume."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from fastapi import APIRouter, Response
+from pydantic import Field
 
 from eventlake.control.audit import Change
 from eventlake.control.database import Session
@@ -14,11 +18,22 @@ from eventlake.control.replays import (
     resume_replay,
     start_replay,
 )
+from eventlake.control.roles import Role
 from eventlake.control.run_kinds import Chunking
 from eventlake.model.values import FrozenModel
-from eventlake.server.access import Operator, Viewer
+from eventlake.server.access import Caller, Operator, Viewer
 from eventlake.server.context import Context
-from eventlake.server.requests import AfterNumber, Limit, Number, OnceOnly, Page, Text, Word
+from eventlake.server.problems import RequestProblem
+from eventlake.server.requests import (
+    AfterNumber,
+    Limit,
+    Number,
+    OnceOnly,
+    Page,
+    Settings,
+    Text,
+    Word,
+)
 from eventlake.server.routes.runs import OfSource
 
 router = APIRouter(prefix="/replays", tags=["replays"])
@@ -37,10 +52,19 @@ class NewReplay(FrozenModel):
     """Infer columns and types of tables that are replaced as a whole."""
     partial: tuple[Text, ...] = ()
     """Patterns of raw logs that may be gone, whose rows are dropped."""
+    settings: Settings = Field(default_factory=dict)
+    """Settings of the connection that change, also those that its tables depend on; only with
+    `all_time`, and only by an admin. The connection has them when the replay has finished."""
     chunk: Chunking = Chunking.DAY
     """How it is cut into runs. `all_time` and `infer` are one run."""
     dry_run: bool = False
     """Only make the plan; `/start` starts the replay."""
+
+
+def _check_role(caller: Caller, settings: Mapping[str, Any]) -> None:
+    """Raise a 403 problem if somebody who is not an admin wants to change settings."""
+    if settings and not caller.role.may(Role.ADMIN):
+        raise RequestProblem(403, "Forbidden", "only an admin may replay with other settings")
 
 
 @router.get("")
@@ -62,8 +86,9 @@ def show_replays(
 def create_replay(body: NewReplay, caller: Operator, context: Context, once: OnceOnly) -> Response:
     """Start a replay, or with `dry_run` only make its plan, which it has when that run has ended.
 
-    A source has one replay that runs at a time.
+    A source has one replay that runs at a time. While one changes settings, no sync runs.
     """
+    _check_role(caller, body.settings)
     values = body.model_dump(mode="json")
     named = {name: values.pop(name) for name in ("source", "chunk", "dry_run")}
 
@@ -89,6 +114,7 @@ def begin_replay(replay: Number, caller: Operator, context: Context, once: OnceO
 
     def act(session: Session) -> Replay:
         before = get_replay(session, replay)
+        _check_role(caller, before.parameters.settings)
         after = start_replay(session, replay, context.clock.now())
         caller.record(session, Change("replay.start", f"replay:{replay}", before, after))
         return after
@@ -113,6 +139,7 @@ def continue_replay(replay: Number, caller: Operator, context: Context, once: On
 
     def act(session: Session) -> Replay:
         before = get_replay(session, replay)
+        _check_role(caller, before.parameters.settings)
         after = resume_replay(session, replay, context.clock.now())
         caller.record(session, Change("replay.resume", f"replay:{replay}", before, after))
         return after

@@ -18,6 +18,7 @@ from eventlake.control.runs import (
     Run,
     RunRequest,
     cancel_run,
+    drop_corrected,
     get_run,
     hide_values,
     list_runs,
@@ -61,8 +62,8 @@ class RunReport(FrozenModel):
 
 
 def show_to(caller: Caller, run: Run) -> Run:
-    """A run as a caller may see it: a viewer sees no values of events."""
-    return run if caller.role.may(Role.OPERATOR) else hide_values(run)
+    """A run as a caller may see it: a viewer sees no values of events, nobody corrected lines."""
+    return drop_corrected(run) if caller.role.may(Role.OPERATOR) else hide_values(run)
 
 
 def start(
@@ -70,6 +71,7 @@ def start(
 ) -> Run:
     """Queue a run, with an entry in the audit log."""
     run = queue_run(session, request, caller.actor.name, context.clock.now(), wait=wait)
+    run = drop_corrected(run)  # so that neither the log nor a stored answer has it
     caller.record(session, Change("run.start", f"run:{run.id}", after=run))
     return run
 
@@ -132,9 +134,10 @@ async def show_run(
 def stop_run(run: Number, caller: Operator, context: Context) -> Run:
     """Cancel a run; one that has committed by then finishes all the same."""
     with context.database.write() as session:
-        before = get_run(session, run)
+        before = drop_corrected(get_run(session, run))
         _check_privacy(caller, before)
-        after = cancel_run(session, run, context.clock.now(), f"by {caller.actor.name}")
+        now, reason = context.clock.now(), f"by {caller.actor.name}"
+        after = drop_corrected(cancel_run(session, run, now, reason))
         caller.record(session, Change("run.cancel", f"run:{run}", before, after))
     return after
 
@@ -148,7 +151,7 @@ def repeat_run(run: Number, caller: Operator, context: Context, once: OnceOnly) 
 
     def act(session: Session) -> Run:
         _check_privacy(caller, get_run(session, run))
-        again = retry_run(session, run, caller.actor.name, context.clock.now())
+        again = drop_corrected(retry_run(session, run, caller.actor.name, context.clock.now()))
         caller.record(session, Change("run.retry", f"run:{run}", after=again))
         return again
 

@@ -12,6 +12,7 @@ from eventlake.control.preferences import (
     set_preferences,
     show_preferences,
 )
+from eventlake.control.reseal import Resealed, reseal_secrets
 from eventlake.model.values import FrozenModel
 from eventlake.server.access import Admin, Viewer
 from eventlake.server.context import Context
@@ -48,3 +49,15 @@ def change_settings(body: SettingsChange, caller: Admin, context: Context) -> Sh
         after = show_preferences(session)
         caller.record(session, Change("settings.change", "workspace", before, after))
     return after
+
+
+@router.post("/reseal")
+def reseal_stored_secrets(caller: Admin, context: Context) -> Resealed:
+    """Encrypt every stored secret with the newest key of the server.
+
+    Older keys can be removed afterwards, unless the reply names secrets that no key opens.
+    """
+    with context.database.write() as session:
+        done = reseal_secrets(session, context.vault)
+        caller.record(session, Change("settings.reseal", "workspace", after=done))
+    return done
