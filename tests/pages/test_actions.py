@@ -383,7 +383,7 @@ def test_a_channel_is_added_tested_and_removed(visit: Visitor) -> None:
     page.get_by_label("Port").fill("1")
     page.get_by_role("button", name="Add e-mail").click()
     expect(page.get_by_text("Added.", exact=True)).to_be_visible()
-    page.get_by_text("Add a rule").click()
+    page.locator("summary", has_text="Add a rule").click()
     page.get_by_label("Sources").fill("web")
     page.get_by_label("schema changed").check()
     page.get_by_label("stale").check()

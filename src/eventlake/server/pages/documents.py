@@ -69,7 +69,8 @@ def _drop_links_elsewhere(tokens: Sequence[Token]) -> list[Token]:
     kept, is_dropped = [], False
     for one in tokens:
         if one.type == "link_open":
-            is_dropped = str(one.attrGet("href")).startswith("../")
+            place = str(one.attrGet("href")).partition("#")[0]
+            is_dropped = "/" in place and "://" not in place
         if not (is_dropped and one.type in ("link_open", "link_close")):
             kept.append(one)
     return kept

@@ -89,7 +89,7 @@ def _make_field(
     return Field(
         name=name,
         kind=str(schema.get("type", "string")),
-        help=schema.get("description", ""),
+        help=schema.get("description", "").replace("`", ""),
         value=_to_text(default if value is None and schema.get("type") == "boolean" else value),
         default=_to_text(default),
         required=required,
