@@ -51,7 +51,7 @@ def _render(name: str) -> tuple[str, Markup]:
             words = tokens[at + 1].content
             token.attrSet("id", _anchor(words))
             if token.tag == "h1":
-                title = words
+                title = words.replace("`", "")
         elif token.type in ("fence", "code_block"):
             token.attrSet("tabindex", "0")
         elif "style" in token.attrs:  # the alignment of a cell, which the policy would refuse
