@@ -1,7 +1,8 @@
 """AWS credentials, an assumed role, clients, and their errors as EventLake errors."""
 
+import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, timedelta
@@ -38,6 +39,7 @@ __all__ = [
     "assume_role",
     "aws_errors",
     "error_code",
+    "policy_statement",
     "xform_name",
 ]
 
@@ -246,12 +248,15 @@ def error_code(problem: Exception) -> str:
 
 
 @contextmanager
-def aws_errors(what: str, needs: str = "") -> Iterator[None]:
-    """Raise AWS exceptions as EventLake errors; `needs` is the permission for `what`."""
+def aws_errors(what: str, needs: str = "", grant: str = "") -> Iterator[None]:
+    """Raise AWS exceptions as EventLake errors.
+
+    `needs` is the permission for `what`, and `grant` the policy statement that gives it.
+    """
     try:
         yield
     except ClientError as problem:
-        raise _explain(problem, what, needs) from problem
+        raise _explain(problem, what, needs, grant) from problem
     except (NoCredentialsError, PartialCredentialsError, ProfileNotFound) as problem:
         raise InvalidSettings(
             f"no AWS credentials ({problem}): set AWS_ACCESS_KEY_ID and "
@@ -261,7 +266,13 @@ def aws_errors(what: str, needs: str = "") -> Iterator[None]:
         raise Unavailable(f"could not {what}: {problem}") from problem
 
 
-def _explain(problem: ClientError, what: str, needs: str) -> EventLakeError:
+def policy_statement(actions: Sequence[str], resources: Sequence[str]) -> str:
+    """The statement of an IAM policy that allows actions on resources, as JSON."""
+    statement = {"Effect": "Allow", "Action": list(actions), "Resource": list(resources)}
+    return json.dumps(statement, indent=2)
+
+
+def _explain(problem: ClientError, what: str, needs: str, grant: str) -> EventLakeError:
     name, message = error_code(problem), str(problem.response.get("Error", {}).get("Message", ""))
     status = problem.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if name in DENIED and "Lake Formation" in message:
@@ -272,7 +283,7 @@ def _explain(problem: ClientError, what: str, needs: str) -> EventLakeError:
         )
     if name in DENIED:
         return InsufficientPermissions(
-            f"no permission to {what}: grant {needs or 'it'} ({message})"
+            f"no permission to {what}: grant {needs or 'it'} ({message})", grant
         )
     if name in NOT_ACCEPTED:
         return InvalidSettings(

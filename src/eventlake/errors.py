@@ -42,9 +42,17 @@ class AmbiguousTables(InvalidSettings):
 
 
 class InsufficientPermissions(EventLakeError):
-    """The store, catalog or cluster denied access."""
+    """The store, catalog or cluster denied access.
+
+    `grant` has what to paste to grant it, if that is known: a statement of an IAM policy, a
+    command of the Azure CLI, or SQL.
+    """
 
     code = "EventLake.InsufficientPermissions"
+
+    def __init__(self, message: str, grant: str = "") -> None:
+        super().__init__(message)
+        self.grant = grant
 
 
 class LimitExceeded(EventLakeError):

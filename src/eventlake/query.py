@@ -10,7 +10,7 @@ from functools import reduce
 from operator import and_
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
@@ -18,8 +18,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem, LocalFileSystem, copy_files
 
-from eventlake.errors import Damaged, InvalidSettings, Unavailable
+from eventlake.errors import Damaged, InvalidSettings, LimitExceeded, Unavailable
 from eventlake.kernels.cast import ARROW_BY_TYPE
+from eventlake.model.contents import QueryLimits
 from eventlake.model.types import Type
 from eventlake.parallel import MAX_REQUESTS
 from eventlake.stores.damage import RESTORE
@@ -81,20 +82,13 @@ class QueryTable:
         return f"{self.database}.{self.name}"
 
 
-class QueryLimits(NamedTuple):
-    """What a query may use."""
-
-    memory: str = "1GB"
-    max_rows: int = 10_000
-
-
 def run_query(
     tables: Iterable[QueryTable], sql: str, limits: QueryLimits | None = None
 ) -> pa.Table:
     """Run one query with DuckDB; each table is visible as `database.table`.
 
     With limits, at most one row more than `max_rows` is returned. Raises InvalidSettings for a
-    mistake in the SQL, Damaged for a corrupt file.
+    mistake in the SQL, Damaged for a corrupt file, LimitExceeded without enough memory.
     """
     _check_utf8(sql)
     lake = list(tables)
@@ -109,6 +103,11 @@ def run_query(
     except (*_QUERY_ERRORS, duckdb.OperationalError) as problem:
         if _ARROW_FAILURE.search(str(problem)):
             _raise_if_damaged(used)
+        if isinstance(problem, duckdb.OutOfMemoryException):
+            memory = f" than {limits.memory}" if limits else ""
+            raise LimitExceeded(
+                f"the query needs more memory{memory}: read fewer rows or columns"
+            ) from problem
         if isinstance(problem, duckdb.OperationalError):
             raise Unavailable(_one_line(str(problem))) from problem
         raise InvalidSettings(_explain(str(problem), lake)) from problem
@@ -212,6 +211,7 @@ def _connection(limits: QueryLimits | None = None) -> Iterator[duckdb.DuckDBPyCo
         connection.execute("set TimeZone = 'UTC'")
         if limits:
             connection.execute(f"set memory_limit = '{limits.memory}'; set threads = 2")
+            connection.execute(f"set max_temp_directory_size = '{limits.memory}'")
         connection.execute("set enable_external_access = false; set lock_configuration = true")
         yield connection
 

@@ -54,8 +54,12 @@ def test_what_may_not_be_done_is_told_with_its_grant(
     aws: Aws, proxy: Proxy, permission: str, resource: str, what: str, said: str
 ) -> None:
     with proxy.ruled(Denied(permission, resource)):
-        assert said in failed(aws)[what]
-        assert "EventLake.InsufficientPermissions" in failed(aws)[what]
+        (found,) = [one for one in check(aws.settings()) if one.name == what]
+    assert said in found.detail
+    assert "EventLake.InsufficientPermissions" in found.detail
+    statement = json.loads(found.grant)
+    assert (statement["Effect"], statement["Action"]) == ("Allow", [permission])
+    assert all(one.startswith("arn:aws:") for one in statement["Resource"])
 
 
 def test_a_bucket_that_is_not_there(aws: Aws) -> None:
@@ -136,6 +140,10 @@ def test_a_cluster_that_may_not_be_used(
     aws: Aws, proxy: Proxy, cluster: str, action: str, what: str
 ) -> None:
     with proxy.ruled(Denied(f"elasticmapreduce:{action}")):
-        found = failed(aws, emr_cluster_id=cluster)
+        found = {one.name: one for one in check(aws.settings(emr_cluster_id=cluster)) if not one.ok}
     assert list(found) == [what]
-    assert f"grant elasticmapreduce:{action}" in found[what]
+    assert f"grant elasticmapreduce:{action}" in found[what].detail
+    statement = json.loads(found[what].grant)
+    assert statement["Action"] == [f"elasticmapreduce:{action}"]
+    arn = f"arn:aws:elasticmapreduce:{aws.region}:*:cluster/{cluster}"
+    assert statement["Resource"] == [arn]

@@ -141,10 +141,13 @@ def test_a_check_names_the_role_assignment(
     ids = {"tenant_id": "1" * 8 + "-1111-1111-1111-" + "1" * 12}
     ids["client_id"] = ids["tenant_id"].replace("1", "2")
     settings = AzureSettings(storage_account=ACCOUNT, storage_container="lake", **ids)
-    refused = {one.name: one.detail for one in check(settings) if not one.ok}
+    refused = {one.name: one for one in check(settings) if not one.ok}
     assert {"write staging", "list segment-data", "create a table"} <= set(refused)
-    for detail in refused.values():
-        assert "grant Storage Blob Data Contributor on the container lake to the service" in detail
+    for one in refused.values():
+        assert "grant Storage Blob Data Contributor on the container lake to the s" in one.detail
+        assert one.grant.startswith("az role assignment create --role ")
+        assert f"--assignee {ids['client_id']}" in one.grant
+        assert one.grant.endswith('/blobServices/default/containers/lake"')
 
 
 def test_a_schema_says_since_when_a_column_is_there(azure: Azure, tmp_path: Path) -> None:

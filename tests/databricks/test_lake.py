@@ -186,9 +186,11 @@ def test_check_names_each_grant(
     in_adls: DatabricksSettings, databricks: StandIn, privilege: str
 ) -> None:
     databricks.unity.missing = {privilege}
-    ok, detail = checks(in_adls)["create a table"]
-    assert not ok
-    assert f"GRANT {privilege} ON" in detail
+    (found,) = [one for one in check(in_adls) if one.name == "create a table"]
+    assert not found.ok
+    assert f"GRANT {privilege} ON" in found.detail
+    assert found.grant.startswith(f"GRANT {privilege} ON")
+    assert found.grant.endswith(f"TO `{PRINCIPAL}`")
 
 
 def test_check_without_an_external_location(

@@ -247,11 +247,11 @@ def test_a_grant_that_only_the_api_needs(databricks: StandIn, root: str, privile
     [
         (
             "PERMISSION_DENIED: User does not have USE SCHEMA on Schema 'main.web'.",
-            "run GRANT USE SCHEMA ON SCHEMA `main`.`web` TO `me`",
+            "GRANT USE SCHEMA ON SCHEMA `main`.`web` TO `me`",
         ),
         (
             "User does not have CREATE_TABLE permission on Schema 'main.web'",
-            "run GRANT CREATE TABLE ON SCHEMA `main`.`web` TO `me`",
+            "GRANT CREATE TABLE ON SCHEMA `main`.`web` TO `me`",
         ),
         ("something else", ""),
     ],

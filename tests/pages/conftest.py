@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, expect
 
 from eventlake.control.roles import Role
 from tests.pages.browser import NARROW, PATIENCE, Visit, running_browser, visiting
+from tests.pages.denying import denying_aws
 from tests.pages.site import Site, add_history, make_workspace, serving
 
 Visitor = Callable[..., Visit]
@@ -29,7 +30,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator
     """A server with a month of history. Tests leave it as they found it."""
     site = make_workspace(tmp_path_factory.mktemp("site"))
     add_history(site)
-    with serving(site) as running:
+    with denying_aws() as environment, serving(site, env=environment) as running:
         yield running
 
 

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -162,16 +162,18 @@ def _add_days(site: Site) -> None:
 
 
 @contextmanager
-def serving(site: Site, *options: str) -> Iterator[Site]:
+def serving(site: Site, *options: str, env: Mapping[str, str] | None = None) -> Iterator[Site]:
     """Run `eventlake up` on the workspace until the end of the block."""
-    with running_server(site.folder, *options) as url:
+    with running_server(site.folder, *options, env=env) as url:
         site.url = url
         yield site
     site.database.close()
 
 
 @contextmanager
-def running_server(folder: Path, *options: str) -> Iterator[str]:
+def running_server(
+    folder: Path, *options: str, env: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """Run `eventlake up` in a folder; its URL."""
     command = [sys.executable, "-m", "eventlake.cli.main", "up", "--port", "0", *options]
     with subprocess.Popen(
@@ -179,7 +181,7 @@ def running_server(folder: Path, *options: str) -> Iterator[str]:
         cwd=folder,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, **SHORT_LIVED},
+        env={**os.environ, **SHORT_LIVED, **(env or {})},
     ) as process:
         try:
             assert process.stdout

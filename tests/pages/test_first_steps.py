@@ -1,6 +1,7 @@
 """From an empty folder to a table, with Spark; and hostile events, looked at on every page."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import httpx
@@ -168,15 +169,21 @@ def test_a_plan_of_a_replay_is_made_and_started(visit: Visit) -> None:
     expect(page.get_by_text("1 of 1 chunk done")).to_be_visible()
 
 
-def test_the_dry_run_of_a_retype_says_what_would_change(visit: Visit) -> None:
+def test_a_type_is_pinned_after_its_plan_was_looked_at(visit: Visit) -> None:
     page = visit.open("/sources/web/schema?table=hello")
     page.get_by_label("Column", exact=True).select_option("plain")
     page.get_by_label("Type", exact=True).select_option("bigint")
+    page.get_by_label("Rewrite all rows, too").check()
     page.get_by_role("button", name="Make the plan").click()
     expect(page.get_by_role("region", name="Plan", exact=True)).to_be_visible()
-    expect(page.get_by_role("button", name="Do it")).to_be_visible()
     assert page.evaluate(f"window.{MARKER}") is None
     assert not find_violations(page)
+    page.get_by_role("button", name="Do it").click()
+    expect(page.locator("#live .state").first).to_contain_text("Success")
+    page = visit.open("/sources/web/schema?table=hello")
+    columns = page.get_by_role("group", name="Columns")
+    rewritten = re.compile(r"^plain bigint pinned 100 % \d+ ")  # no text is a number: all rescued
+    expect(columns.get_by_role("row", name=rewritten)).to_be_visible()
 
 
 def test_forgetting_a_user_gives_a_receipt(visit: Visit) -> None:

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -57,6 +58,10 @@ def test_three_servers_with_a_part_each_land_an_event(
         for server in (collector, api, worker):
             assert httpx.get(f"{server.url}/ready").status_code == 200
             assert httpx.get(f"{server.url}/health").status_code == 200
+        wait_until(lambda: len(list_replicas(api)) == len(Part))
+        found = {tuple(one["parts"]): one for one in list_replicas(api)}
+        assert found.keys() == {(part.value,) for part in Part}
+        assert all(one["is_alive"] for one in found.values())
         wait_until(lambda: count_archived(tmp_path) > 0)
         run = wait_for_end(api, api.ask("POST", "/runs", {"source": "web"}).json()["id"])
         assert (run["state"], run["error"]) == ("finished", "")
@@ -87,6 +92,11 @@ def test_another_server_takes_over_within_45_seconds(
         rows = claims(database)
         alive = [server for server in servers if server is not holder]
         assert all(server.send("none").status_code == 401 for server in alive)
+        wait_until(lambda: sum(one["is_alive"] for one in list_replicas(alive[0])) == len(alive))
+        [gone] = [one for one in list_replicas(alive[0]) if not one["is_alive"]]
+        assert gone["name"].endswith(f":{holder.process.pid}")
+        leaders = [one for one in list_replicas(alive[0]) if "scheduler" in one["leads"]]
+        assert [one["is_alive"] for one in leaders] == [True]
     database.close()
     taken_over = min(run.created_at for run in rows if run.epoch > before)
     assert taken_over - killed < MAX_TAKEOVER
@@ -94,6 +104,11 @@ def test_another_server_takes_over_within_45_seconds(
     assert slots == sorted(set(slots))
     # Each run stands for all slots since the one before it.
     assert all((b.slot - a.slot) // SECOND == b.coalesced for a, b in pairwise(rows))
+
+
+def list_replicas(server: Up) -> list[Any]:
+    found: list[Any] = server.ask("GET", "/replicas").json()["items"]
+    return found
 
 
 def schedule_every_second(database: Database) -> None:

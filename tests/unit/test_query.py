@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eventlake.errors import InvalidSettings
+from eventlake.errors import InvalidSettings, LimitExceeded
 from eventlake.kernels.cast import ARROW_BY_TYPE
+from eventlake.model.contents import QueryLimits
 from eventlake.model.settings import RESERVED
 from eventlake.model.types import Type
 from eventlake.query import QueryTable, run_query, similar_tables
@@ -305,3 +306,40 @@ def test_old_files_are_cast_to_the_new_type_of_a_column(
     )
     assert old == CASTS.get((before, now), [None] * len(STORED[before]))
     assert new == STORED[now]
+
+
+# Limits
+
+
+def test_a_limited_query_returns_one_row_more_than_allowed(orders: QueryTable) -> None:
+    """So that whoever asks can say that there are more."""
+    assert run_query([orders], "select * from range(9)", QueryLimits(max_rows=5)).num_rows == 6
+
+
+def test_a_limited_query_without_enough_memory() -> None:
+    large = "select list(a.range || 'xxxxxxxxxxxxxxxxxxxxxx') as x from range(3000000) a"
+    with pytest.raises(LimitExceeded, match="more memory than 50MB: read fewer rows"):
+        run_query([], large, QueryLimits(memory="50MB"))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select * from '/etc/hostname'",
+        "select * from read_csv('/etc/hostname')",
+        "select * from read_parquet('http://127.0.0.1:9/x')",
+        "select * from glob('/*')",
+        "attach '/tmp/x.db'",
+        "install httpfs",
+        "copy (select 1) to '/tmp/x'",
+        "set memory_limit = '9GB'",
+        "set enable_external_access = true",
+        "select 1; select 2",
+        "drop view web.orders",
+    ],
+)
+def test_a_limited_query_reads_nothing_but_tables_and_sets_nothing(
+    orders: QueryTable, sql: str
+) -> None:
+    with pytest.raises(InvalidSettings):
+        run_query([orders], sql, QueryLimits())

@@ -7,7 +7,14 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from eventlake.aws import Access, ClientError, aws_errors, error_code, xform_name
+from eventlake.aws import (
+    Access,
+    ClientError,
+    aws_errors,
+    error_code,
+    policy_statement,
+    xform_name,
+)
 from eventlake.catalogs.changes import ChangedError, retry_on_change
 from eventlake.catalogs.glue_tables import Shape
 from eventlake.clock import SYSTEM_CLOCK, Clock
@@ -58,10 +65,13 @@ class GlueCalls:
 
     def _errors(self, action: str, resource: str) -> AbstractContextManager[None]:
         partition = self.access.client("glue").meta.partition
-        arn = f"arn:{partition}:glue:{self.access.region}:{self.catalog_id or '*'}:{resource}"
+        account = f"arn:{partition}:glue:{self.access.region}:{self.catalog_id or '*'}"
+        arn = f"{account}:{resource}"
         parents = {"table": ", its database and the catalog", "database": " and the catalog"}
         permission = f"glue:{action} on {arn}{parents.get(resource.partition('/')[0], '')}"
-        return aws_errors(f"call Glue's {action} for {resource}", permission)
+        arns = [f"{account}:{one}" for one in _with_parents(resource)]
+        grant = policy_statement([f"glue:{action}"], arns)
+        return aws_errors(f"call Glue's {action} for {resource}", permission, grant)
 
     @property
     def _catalog(self) -> dict[str, str]:
@@ -87,6 +97,13 @@ class GlueCalls:
             )
             with self._errors(action, resource_of(table)):
                 _raise_first_error(action, response.get("Errors", ()))
+
+
+def _with_parents(resource: str) -> list[str]:
+    """A resource and those that Glue asks permission for, too: a table's database, the catalog."""
+    kind, _, name = resource.partition("/")
+    database = [f"database/{name.partition('/')[0]}"] if kind in ("table", "database") else []
+    return sorted({"catalog", *database, resource})
 
 
 def resource_of(table: CatalogTable) -> str:

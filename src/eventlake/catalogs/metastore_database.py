@@ -152,7 +152,8 @@ class MetastoreDatabase:
             )
         if number in _DENIED:
             return InsufficientPermissions(
-                f"{text}: grant all privileges on {self.name}.* to {self.user}"
+                f"{text}: grant all privileges on {self.name}.* to {self.user}",
+                f"GRANT ALL PRIVILEGES ON `{self.name}`.* TO '{self.user}'@'%'",
             )
         return Unavailable(
             f"cannot use the metastore's database {self}: {text or problem}: check metastore_url, "

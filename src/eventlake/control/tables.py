@@ -300,6 +300,16 @@ leases = Table(
     _time("until", nullable=False),
 )
 
+replicas = Table(
+    "replicas",
+    metadata,
+    _text("name", primary_key=True),
+    Column("parts", Json, nullable=False),
+    _text("version"),
+    _time("started_at", nullable=False),
+    _time("seen_at", nullable=False),
+)
+
 saved_queries = Table(
     "saved_queries",
     metadata,

@@ -31,4 +31,4 @@ def find_grant(message: str, principal: str) -> str:
     if match is None:
         return ""
     privileges, kind, name = match[1].replace("_", " "), match[2], match[3]
-    return f"run {grant_statement(privileges, kind, name, principal)}"
+    return grant_statement(privileges, kind, name, principal)

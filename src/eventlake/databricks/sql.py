@@ -87,8 +87,11 @@ class Warehouse:
     def _failure(self, statement: str, message: str) -> EventLakeError:
         text = message.strip().split("\n")[0]
         if any(word in message for word in _DENIED):
-            grant = find_grant(message, self.workspace.principal) or "grant the privilege"
-            return InsufficientPermissions(f"no permission for a statement: {grant} ({text})")
+            grant = find_grant(message, self.workspace.principal)
+            needs = f"run {grant}" if grant else "grant the privilege"
+            return InsufficientPermissions(
+                f"no permission for a statement: {needs} ({text})", grant
+            )
         if any(word in message for word in _LIMITS):
             return LimitExceeded(f"a limit of Unity Catalog was reached: {text}")
         code = _CODE.search(message)

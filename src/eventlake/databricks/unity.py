@@ -114,8 +114,9 @@ class UnityApi:
 
     def create_table(self, table: UnityTable) -> None:
         """Create an external Delta table; nothing happens if there is one of the name."""
-        needs = self._table_grants(table.schema)
-        with self.workspace.errors(f"create the table {table.schema}.{table.name}", needs):
+        grants = self._table_grants(table.schema)
+        what, needs = f"create the table {table.schema}.{table.name}", f"run {'; '.join(grants)}"
+        with self.workspace.errors(what, needs, grants):
             try:
                 self._client.tables.create(
                     name=table.name,
@@ -130,17 +131,15 @@ class UnityApi:
             except (AlreadyExists, ResourceAlreadyExists):
                 return  # another run was faster
 
-    def _table_grants(self, schema: str) -> str:
-        """All that creating external tables by the API needs."""
+    def _table_grants(self, schema: str) -> tuple[str, ...]:
+        """All statements for creating external tables by the API."""
         full, who = f"{self.catalog}.{schema}", self.workspace.principal
         on_schema = "USE SCHEMA, CREATE TABLE, EXTERNAL USE SCHEMA"
         on_location = "CREATE EXTERNAL TABLE, EXTERNAL USE LOCATION"
-        return "; ".join(
-            (
-                f"run {grant_statement('USE CATALOG', 'CATALOG', self.catalog, who)}",
-                grant_statement(on_schema, "SCHEMA", full, who),
-                grant_statement(on_location, "EXTERNAL LOCATION", "<location>", who),
-            )
+        return (
+            grant_statement("USE CATALOG", "CATALOG", self.catalog, who),
+            grant_statement(on_schema, "SCHEMA", full, who),
+            grant_statement(on_location, "EXTERNAL LOCATION", "<location>", who),
         )
 
     def delete_table(self, schema: str, name: str) -> None:
@@ -181,7 +180,7 @@ class UnityApi:
 
     def _errors(self, what: str, privileges: str) -> AbstractContextManager[None]:
         grant = grant_statement(privileges, "CATALOG", self.catalog, self.workspace.principal)
-        return self.workspace.errors(what, f"run {grant}")
+        return self.workspace.errors(what, f"run {grant}", (grant,))
 
     @property
     def _client(self) -> WorkspaceClient:

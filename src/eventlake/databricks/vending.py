@@ -34,7 +34,7 @@ class VendedAccess(Access):
             "EXTERNAL USE LOCATION", "EXTERNAL LOCATION", "<location>", self.workspace.principal
         )
         needs = f"run {location}, and enable External data access on the metastore"
-        with self.workspace.errors(f"get credentials for {self.url}", needs):
+        with self.workspace.errors(f"get credentials for {self.url}", needs, (location,)):
             vended = self.workspace.client.temporary_path_credentials
             found = vended.generate_temporary_path_credentials(
                 self.url, PathOperation.PATH_READ_WRITE

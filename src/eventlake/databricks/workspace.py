@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -146,26 +146,33 @@ class Workspace:
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @contextmanager
-    def errors(self, what: str, needs: str = "") -> Iterator[None]:
-        """Raise the SDK's errors as EventLake's; `needs` is what to grant for `what`."""
+    def errors(self, what: str, needs: str = "", grants: Sequence[str] = ()) -> Iterator[None]:
+        """Raise the SDK's errors as EventLake's.
+
+        `needs` says what to do to be allowed `what`, and `grants` are the statements to run.
+        """
         try:
             yield
         except DatabricksError as problem:
-            raise self._explain(problem, what, needs) from problem
+            raise self._explain(problem, what, needs, grants) from problem
         except _LOST as problem:
             text = first_line(problem.__cause__ or problem)
             raise Unavailable(f"could not {what}, even after retries: {text}") from problem
         except ValueError as problem:  # of the request for a token
             raise self._refused(problem) from problem
 
-    def _explain(self, problem: DatabricksError, what: str, needs: str) -> EventLakeError:
+    def _explain(
+        self, problem: DatabricksError, what: str, needs: str, grants: Sequence[str]
+    ) -> EventLakeError:
         text = first_line(problem)
         is_token = any(word in text.lower() for word in _REFUSED_TOKENS)
         if isinstance(problem, Unauthenticated) or is_token:
             return self._bad_token(text)
         if isinstance(problem, PermissionDenied):
-            grant = find_grant(text, self.principal) or needs or "grant it"
-            return InsufficientPermissions(f"no permission to {what}: {grant} ({text})")
+            grant = find_grant(text, self.principal)
+            fix = f"run {grant}" if grant else needs or "grant it"
+            statements = grant or ";\n".join(grants)
+            return InsufficientPermissions(f"no permission to {what}: {fix} ({text})", statements)
         if isinstance(problem, TooManyRequests | TemporarilyUnavailable | InternalError):
             return Unavailable(f"could not {what}, even after retries: {text}")
         return InvalidSettings(f"could not {what}: {text}")

@@ -95,12 +95,22 @@ class ArchiveDays(FrozenModel):
     items: tuple[ArchiveDay, ...] = ()
 
 
+class QueryLimits(FrozenModel):
+    """What a query may use."""
+
+    seconds: float = 30.0
+    memory: str = "1GB"
+    """For DuckDB, and as much again on disk; a number and a unit."""
+    max_rows: int = 10_000
+
+
 class QueryRequest(FrozenModel):
     """A query over the tables of a lake."""
 
     sql: str
     format: str = "json"
     """`json`, `csv` or `parquet`."""
+    limits: QueryLimits = QueryLimits()
 
 
 class QueryColumn(FrozenModel):

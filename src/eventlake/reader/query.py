@@ -16,10 +16,8 @@ from eventlake.clock import SYSTEM_CLOCK
 from eventlake.errors import EventLakeError
 from eventlake.lakes import parse_settings
 from eventlake.model.contents import QueryColumn, QueryRequest, QueryResult
-from eventlake.query import QueryLimits
 from eventlake.services.read import open_lake
 
-LIMITS = QueryLimits()
 MAX_BYTES = 3 << 30
 """A bound for the whole process, above DuckDB's own limit: Arrow's buffers come on top."""
 MAX_CHARS = 1000
@@ -34,27 +32,28 @@ def main(words: Sequence[str]) -> int:
     request = QueryRequest.from_json(sys.stdin.buffer.read())
     began = SYSTEM_CLOCK.monotonic()
     try:
-        table = open_lake(parse_settings(words)).query_within(request.sql, LIMITS)
+        table = open_lake(parse_settings(words)).query_within(request.sql, request.limits)
     except (EventLakeError, MemoryError) as problem:
         error = {
             "code": getattr(problem, "code", "EventLake.LimitExceeded"),
             "kind": type(problem).__name__,
-            "detail": str(problem) or "the query needs more memory than 1 GB",
+            "detail": str(problem) or f"the query needs more memory than {request.limits.memory}",
         }
         sys.stdout.write(json.dumps({"error": error}))
         return FAILED
     seconds = round(SYSTEM_CLOCK.monotonic() - began, 3)
-    _write(table, request.format, seconds)
+    _write(table, request, seconds)
     return 0
 
 
-def _write(table: pa.Table, form: str, seconds: float) -> None:
-    shown = table.slice(0, LIMITS.max_rows)
-    if form == "parquet":
+def _write(table: pa.Table, request: QueryRequest, seconds: float) -> None:
+    max_rows = request.limits.max_rows
+    shown = table.slice(0, max_rows)
+    if request.format == "parquet":
         sink = pa.BufferOutputStream()
         pq.write_table(shown, sink, compression="zstd")
         sys.stdout.buffer.write(sink.getvalue())
-    elif form == "csv":
+    elif request.format == "csv":
         pyarrow.csv.write_csv(_flatten(shown), sys.stdout.buffer)
     else:
         result = QueryResult(
@@ -62,7 +61,7 @@ def _write(table: pa.Table, form: str, seconds: float) -> None:
             rows=tuple(zip(*(map(_to_text, one.to_pylist()) for one in shown.columns), strict=True))
             if shown.num_columns
             else (),
-            is_cut=table.num_rows > LIMITS.max_rows,
+            is_cut=table.num_rows > max_rows,
             seconds=seconds,
         )
         sys.stdout.write(result.model_dump_json())

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from eventlake.aws import Access, ClientError, aws_errors, error_code
+from eventlake.aws import Access, ClientError, aws_errors, error_code, policy_statement
 from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.model.job import JobState, Phase
 from eventlake.runners.spark_submit import POLL_SECONDS, JobProgram, conf_arguments
@@ -90,7 +90,7 @@ class EmrRunner:
         return self.access.client("emr")
 
     def _errors(self, what: str, action: str) -> Any:
-        return emr_errors(f"{what} the EMR cluster {self.id}", action, self.id)
+        return emr_errors(self.access, f"{what} the EMR cluster {self.id}", action, self.id)
 
 
 def _failure_reason(status: Any) -> str:
@@ -101,9 +101,12 @@ def _failure_reason(status: Any) -> str:
 
 
 @contextmanager
-def emr_errors(what: str, action: str, cluster_id: str) -> Iterator[None]:
+def emr_errors(access: Access, what: str, action: str, cluster_id: str) -> Iterator[None]:
     """Raise EMR's exceptions as EventLake errors; an invalid request is an InvalidSettings."""
-    with aws_errors(what, f"elasticmapreduce:{action}"):
+    permission = f"elasticmapreduce:{action}"
+    partition = access.client("emr").meta.partition
+    cluster = f"arn:{partition}:elasticmapreduce:{access.region}:*:cluster/{cluster_id}"
+    with aws_errors(what, permission, policy_statement([permission], [cluster])):
         try:
             yield
         except ClientError as problem:
@@ -114,7 +117,7 @@ def emr_errors(what: str, action: str, cluster_id: str) -> Iterator[None]:
 
 
 def describe_cluster(access: Access, cluster_id: str) -> Any:
-    with emr_errors(f"look at the EMR cluster {cluster_id}", "DescribeCluster", cluster_id):
+    with emr_errors(access, f"look at the EMR cluster {cluster_id}", "DescribeCluster", cluster_id):
         return access.client("emr").describe_cluster(ClusterId=cluster_id)["Cluster"]
 
 
@@ -150,18 +153,20 @@ def try_cluster(
     def submit() -> str:
         no_op = {"Jar": "command-runner.jar", "Args": ["true"]}
         step = {"Name": "eventlake check", "ActionOnFailure": "CONTINUE", "HadoopJarStep": no_op}
-        with emr_errors(f"submit a run to the EMR cluster {cluster_id}", ADD_STEPS, cluster_id):
+        with emr_errors(
+            access, f"submit a run to the EMR cluster {cluster_id}", ADD_STEPS, cluster_id
+        ):
             steps.extend(emr.add_job_flow_steps(JobFlowId=cluster_id, Steps=[step])["StepIds"])
         return f"added the step {steps[0]}"
 
     def read() -> str:
         action = "DescribeStep"
-        with emr_errors(f"read the state of a run on {cluster_id}", action, cluster_id):
+        with emr_errors(access, f"read the state of a run on {cluster_id}", action, cluster_id):
             result = emr.describe_step(ClusterId=cluster_id, StepId=steps[0])
         return f"the step is {result['Step']['Status']['State']}"
 
     def cancel() -> str:
-        with emr_errors(f"cancel a run on {cluster_id}", "CancelSteps", cluster_id):
+        with emr_errors(access, f"cancel a run on {cluster_id}", "CancelSteps", cluster_id):
             emr.cancel_steps(ClusterId=cluster_id, StepIds=steps)
         return "cancelled the step"
 
@@ -203,7 +208,9 @@ def temporary_cluster(spec: ClusterSpec, access: Access) -> Iterator[str]:
     try:
         yield cluster_id
     finally:
-        with emr_errors(f"terminate the EMR cluster {cluster_id}", "TerminateJobFlows", cluster_id):
+        with emr_errors(
+            access, f"terminate the EMR cluster {cluster_id}", "TerminateJobFlows", cluster_id
+        ):
             emr.terminate_job_flows(JobFlowIds=[cluster_id])
 
 

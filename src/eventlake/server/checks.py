@@ -19,8 +19,9 @@ class CheckResult(FrozenModel):
     name: str
     ok: bool
     detail: str
-    policy: str = ""
-    """The policy statement that grants a missing permission, as JSON."""
+    grant: str = ""
+    """What to paste to grant a missing permission, if that is known: a statement of an IAM policy,
+    a command of the Azure CLI, or SQL."""
 
 
 class CheckedLake(FrozenModel):
@@ -53,6 +54,7 @@ def stream_checks(lake: LakeSettings, secrets: Mapping[str, str]) -> Iterator[Ch
         try:
             for line in child.stdout or ():
                 yield CheckResult.from_json(line)
+            child.wait()  # it closes its output before it ends
         finally:
             timer.cancel()
             child.kill()

@@ -18,6 +18,7 @@ from eventlake.control.database import Database
 from eventlake.control.notify.outbox import Outbox
 from eventlake.control.vault import Vault
 from eventlake.errors import InvalidSettings
+from eventlake.model.contents import QueryLimits
 from eventlake.server.collected import CollectedEvents
 from eventlake.server.metrics import ServerMetrics
 from eventlake.server.problems import RequestProblem
@@ -147,6 +148,7 @@ class ServerContext:
     """Sends tests of channels."""
     readers: Readers = field(default_factory=Readers)
     """The processes that read lakes."""
+    query_limits: QueryLimits = field(default_factory=QueryLimits)
 
     def __post_init__(self) -> None:
         self.logins = LoginLimit(self.clock)

@@ -6,9 +6,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
+from importlib.metadata import version
 
 from eventlake.control.monitor import Monitor
 from eventlake.control.notify.outbox import Outbox
+from eventlake.control.replicas import Heartbeat
 from eventlake.control.scheduler_loop import SchedulerLoop
 from eventlake.control.supervisor import Supervisor
 from eventlake.errors import EventLakeError
@@ -25,7 +27,8 @@ def running_loops(
 ) -> Iterator[None]:
     """Run the loops of a server's parts until the end of the block; runs go on after it.
 
-    A worker schedules, supervises runs, sends notices and monitors.
+    Every server says that it is alive; a worker schedules, supervises runs, sends notices and
+    monitors.
     """
     stop = threading.Event()
     holder = f"{socket.gethostname()}:{os.getpid()}"
@@ -42,6 +45,10 @@ def running_loops(
     monitor = Monitor(
         installation.database, installation.vault, holder, installation.clock, is_alone
     )
+    names = sorted(parts)
+    heartbeat = Heartbeat(
+        installation.database, holder, names, version("eventlake"), installation.clock
+    )
     loops = {
         Part.WORKER: {
             "scheduler": scheduler.run,
@@ -50,10 +57,10 @@ def running_loops(
             "monitor": monitor.run,
         }
     }
+    chosen = [("heartbeat", heartbeat.run)]
+    chosen += [one for part in parts for one in loops.get(part, {}).items()]
     threads = [
-        threading.Thread(target=_keep_running, args=(run, stop), name=name)
-        for part in parts
-        for name, run in loops.get(part, {}).items()
+        threading.Thread(target=_keep_running, args=(run, stop), name=name) for name, run in chosen
     ]
     for thread in threads:
         thread.start()

@@ -20,7 +20,6 @@ from eventlake.model.contents import QueryRequest
 from eventlake.model.values import FrozenModel
 
 ANSWER_SECONDS = 60.0
-QUERY_SECONDS = 30.0
 IDLE_SECONDS = 600.0
 MAX_READERS = 4
 """Processes that stay; the one that was idle longest ends for another lake."""
@@ -81,6 +80,7 @@ class Readers:
     """The processes of lakes. They end with the server, whose end closes their input."""
 
     clock: Clock = SYSTEM_CLOCK
+    max_readers: int = MAX_READERS
     _by_lake: dict[tuple[str, int], _Reader] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
@@ -124,7 +124,7 @@ class Readers:
 
     def _end_unused(self, key: tuple[str, int], now: float) -> None:
         by_age = sorted(self._by_lake.items(), key=lambda one: one[1].used_at)
-        surplus = max(0, len(by_age) + (key not in self._by_lake) - MAX_READERS)
+        surplus = max(0, len(by_age) + (key not in self._by_lake) - self.max_readers)
         for number, (other, reader) in enumerate(by_age):
             is_old = other[0] == key[0] and other != key
             is_idle = now - reader.used_at > IDLE_SECONDS
@@ -146,16 +146,17 @@ class Readers:
 def run_query(place: Place, request: QueryRequest) -> bytes:
     """The result of a query in the format that was asked for, by a process of its own.
 
-    Raises InvalidSettings for a mistake in the SQL, and LimitExceeded after 30 seconds.
+    Raises InvalidSettings for a mistake in the SQL, and LimitExceeded if it needs more time or
+    memory than the limits of the request.
     """
     with _start("eventlake.reader.query", place) as child:
         try:
-            output, _ = child.communicate(request.to_json(), timeout=QUERY_SECONDS)
+            output, _ = child.communicate(request.to_json(), timeout=request.limits.seconds)
         except subprocess.TimeoutExpired:
             child.kill()
             raise LimitExceeded(
-                f"the query took longer than {QUERY_SECONDS:.0f} seconds: read fewer partitions, "
-                "or use `eventlake query` or an engine of the lake"
+                f"the query took longer than {request.limits.seconds:g} seconds: read fewer "
+                "partitions, or use `eventlake query` or an engine of the lake"
             ) from None
     if child.returncode == FAILED:
         raise _to_error(json.loads(output)["error"])

@@ -32,6 +32,9 @@ class Check(FrozenModel):
     ok: bool
     detail: str
     """The outcome; of a failure, what is wrong and how to fix it."""
+    grant: str = ""
+    """What to paste to grant a missing permission, if that is known: a statement of an IAM policy,
+    a command of the Azure CLI, or SQL."""
 
 
 def check(
@@ -83,7 +86,9 @@ class Probe:
         try:
             self.add(Check(name=name, ok=True, detail=operation()))
         except EventLakeError as problem:
-            self.add(Check(name=name, ok=False, detail=f"{problem} ({problem.code})"))
+            grant = problem.grant if isinstance(problem, InsufficientPermissions) else ""
+            detail = f"{problem} ({problem.code})"
+            self.add(Check(name=name, ok=False, detail=detail, grant=grant))
         return self.checks[-1].ok
 
     @cached_property

@@ -17,6 +17,7 @@ from eventlake.lakes import open_parts
 from eventlake.ledger import Ledger, find_source, list_ledgers, list_sources
 from eventlake.ledger.files import LiveFile
 from eventlake.model import report
+from eventlake.model.contents import QueryLimits
 from eventlake.model.lake import LakeSettings
 from eventlake.model.layout import LOGS, partition_path
 from eventlake.model.schema import Column
@@ -28,7 +29,7 @@ from eventlake.pipeline.quarantine import (
     find_quarantine_files,
     read_quarantine,
 )
-from eventlake.query import QueryLimits, QueryTable, run_query, run_spark_query, select_mentioned
+from eventlake.query import QueryTable, run_query, run_spark_query, select_mentioned
 from eventlake.reports import read_reports, report_files
 from eventlake.runners.local import LocalSpark
 from eventlake.stores.damage import reading_parquet

@@ -106,7 +106,7 @@ class Adls(Bucket):
         if wrong := self._wrong_setting(name, status, text):
             return InvalidSettings(f"could not {verb} {where}: {wrong}")
         if status == "403":  # obstore raises PermissionDeniedError for it, but not in listings
-            return InsufficientPermissions(self._denied(name, verb, where))
+            return InsufficientPermissions(self._denied(name, verb, where), self._role_assignment)
         if isinstance(problem, FileNotFoundError):
             return InvalidSettings(f"cannot {verb} {where}: it does not exist")
         reason = text.partition("\n")[0].partition(": <?xml")[0]
@@ -167,6 +167,18 @@ class Adls(Bucket):
         # Responses to HEAD have no code, and AuthorizationFailure can mean either.
         either = name in ("", "AuthorizationFailure")
         return f"{denied}: {grant}" + (f", or {network}" if either else "")
+
+    @property
+    def _role_assignment(self) -> str:
+        """The command that gives the login the role; empty if it signs in without a role."""
+        if self.login.method in (AzureLogin.KEY, AzureLogin.SAS):
+            return ""
+        account = f"$(az storage account show --name {self.account} --query id --output tsv)"
+        return (
+            f'az role assignment create --role "{ROLE}" \\\n'
+            f"  --assignee {self.login.client_id or '<principal>'} \\\n"
+            f'  --scope "{account}/blobServices/default/containers/{self.container}"'
+        )
 
 
 def _first_group(pattern: str, text: str) -> str:

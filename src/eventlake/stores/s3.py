@@ -11,7 +11,7 @@ from obstore.auth.boto3 import Boto3CredentialProvider
 from obstore.store import S3Store
 from pyarrow.fs import FileSystem, S3FileSystem
 
-from eventlake.aws import DENIED, MIN_VALIDITY, NOT_ACCEPTED, Access
+from eventlake.aws import DENIED, MIN_VALIDITY, NOT_ACCEPTED, Access, policy_statement
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings, Unavailable
 from eventlake.stores.bucket import DEFAULT_ATTEMPTS, Bucket, as_options
 
@@ -109,7 +109,7 @@ class S3(Bucket):
         if wrong := self._wrong_setting(problem, name, text):
             return InvalidSettings(f"could not {verb} {where}: {wrong}")
         if name in DENIED or isinstance(problem, exceptions.PermissionDeniedError):
-            return InsufficientPermissions(self._denied(text, verb, path))
+            return self._denied(text, verb, path)
         if isinstance(problem, FileNotFoundError):
             return InvalidSettings(f"cannot {verb} {where}: it does not exist")
         reason = text.partition("\n")[0].partition(": <?xml")[0]
@@ -132,27 +132,26 @@ class S3(Bucket):
             )
         return ""
 
-    def _denied(self, text: str, verb: str, path: str) -> str:
+    def _denied(self, text: str, verb: str, path: str) -> InsufficientPermissions:
+        """The error for a denied request, with the permission that AWS names or `verb` needs."""
+        denied = f"no permission to {verb} {self.root}/{path}: grant"
         if "kms:" in text:
-            key = self.kms_key_id or "the bucket's key"
-            return (
-                f"no permission to {verb} {self.root}/{path}: grant kms:GenerateDataKey and "
-                f"kms:Decrypt on {key}"
-            )
-        permission = self._missing_permission(text, verb, path)
-        return f"no permission to {verb} {self.root}/{path}: grant {permission}"
-
-    def _missing_permission(self, text: str, verb: str, path: str) -> str:
-        """The permission to grant: the one that AWS names, else the usual one for `verb`."""
+            return self._key_denied(denied)
         match = _NAMED_PERMISSION.search(text)
         action, folder = match.groups() if match else (ACTIONS[verb], path.partition("/")[0])
         bucket = f"arn:{self._partition}:s3:::{self.bucket}"
-        if action == ACTIONS["list"]:
-            return f"{action} on {bucket}"
+        resource = bucket if action == ACTIONS["list"] else f"{bucket}/{folder}/*"
+        hint = ""
         if verb == "read" and not match:
             hint = f" (or {ACTIONS['list']} on {bucket}: without it S3 denies missing objects too)"
-            return f"{action} on {bucket}/{folder}/*{hint}"
-        return f"{action} on {bucket}/{folder}/*"
+        statement = policy_statement([action], [resource])
+        return InsufficientPermissions(f"{denied} {action} on {resource}{hint}", statement)
+
+    def _key_denied(self, denied: str) -> InsufficientPermissions:
+        key, actions = self.kms_key_id or "the bucket's key", ("kms:GenerateDataKey", "kms:Decrypt")
+        named = self.kms_key_id if self.kms_key_id.startswith("arn:") else f"<ARN of {key}>"
+        message = f"{denied} {' and '.join(actions)} on {key}"
+        return InsufficientPermissions(message, policy_statement(actions, [named]))
 
     @property
     def _partition(self) -> str:

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import HTMLResponse
 
 from eventlake.control.audit import list_audit
+from eventlake.control.replicas import list_replicas
 from eventlake.control.roles import Role, Scope
 from eventlake.control.tokens import list_tokens
 from eventlake.control.users import list_users
@@ -111,7 +112,8 @@ def show_server(page: ViewerPage) -> HTMLResponse:
     """Show the workspace and the servers."""
     with page.context.database.read() as session:
         workspace = get_workspace(session)
-    return page.render("admin_server.html", workspace=workspace)
+        replicas = list_replicas(page.context.database, session)
+    return page.render("admin_server.html", workspace=workspace, replicas=replicas)
 
 
 def _render_people(

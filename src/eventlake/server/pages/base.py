@@ -44,6 +44,8 @@ MESSAGES = {
     "redelivered": "It is sent again.",
     "removed": "Removed.",
     "saved": "Saved.",
+    "skipped": "Switched off: from the next sync on, its events are counted but not stored.",
+    "landing": "Switched on: its events land from the next sync on. A replay lands older ones.",
     "source-off": "The collector refuses this source's events now.",
     "source-on": "The collector accepts this source's events.",
     "started": "The run is queued.",

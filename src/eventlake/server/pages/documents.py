@@ -8,6 +8,7 @@ from pathlib import Path
 from fastapi import APIRouter, Response
 from fastapi.responses import HTMLResponse
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from markupsafe import Markup
 
 import eventlake
@@ -50,7 +51,7 @@ def _render(name: str) -> tuple[str, Markup]:
             words = tokens[at + 1].content
             token.attrSet("id", _anchor(words))
             if token.tag == "h1":
-                title = words
+                title = words.replace("`", "")
         elif token.type in ("fence", "code_block"):
             token.attrSet("tabindex", "0")
         elif "style" in token.attrs:  # the alignment of a cell, which the policy would refuse
@@ -58,8 +59,21 @@ def _render(name: str) -> tuple[str, Markup]:
             token.attrSet("class", "n")
         if token.children and not (FOLDER / "images").is_dir():
             token.children = [one for one in token.children if one.type != "image"]
+        token.children = _drop_links_elsewhere(token.children) if token.children else None
     shown = [token for token in tokens if not _is_title(tokens, token)]
     return title, Markup(parser.renderer.render(shown, parser.options, {}))  # noqa: S704 - escaped
+
+
+def _drop_links_elsewhere(tokens: Sequence[Token]) -> list[Token]:
+    """Inline tokens without links to files of the repository, which the server does not have."""
+    kept, is_dropped = [], False
+    for one in tokens:
+        if one.type == "link_open":
+            place = str(one.attrGet("href")).partition("#")[0]
+            is_dropped = "/" in place and "://" not in place
+        if not (is_dropped and one.type in ("link_open", "link_close")):
+            kept.append(one)
+    return kept
 
 
 def _is_title(tokens: Sequence[object], token: object) -> bool:

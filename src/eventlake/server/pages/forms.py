@@ -1,5 +1,6 @@
 """Fields of forms, made from the pydantic models of settings: help, pattern, limits, choices."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -84,14 +85,15 @@ def _make_field(
     name: str, schema: Mapping[str, Any], value: Any, required: bool, fixed: str
 ) -> Field:
     default = schema.get("default")
+    is_open = schema.get("type") == "boolean" and default is None and not required
     return Field(
         name=name,
         kind=str(schema.get("type", "string")),
-        help=schema.get("description", ""),
+        help=schema.get("description", "").replace("`", ""),
         value=_to_text(default if value is None and schema.get("type") == "boolean" else value),
         default=_to_text(default),
         required=required,
-        choices=tuple(map(str, schema.get("enum", ()))),
+        choices=("true", "false") if is_open else tuple(map(str, schema.get("enum", ()))),
         pattern=_to_html_pattern(schema.get("pattern", "")),
         minimum=schema.get("minimum"),
         maximum=schema.get("maximum"),
@@ -112,8 +114,20 @@ def _resolve(schema: Mapping[str, Any], one: Mapping[str, Any]) -> Mapping[str, 
 
 
 def _to_html_pattern(pattern: str) -> str:
-    """A pattern for a browser, which matches whole values and lets empty ones pass."""
-    return pattern.removeprefix("^$|") if "|^" not in pattern[3:] else pattern
+    """A pattern for a browser, which matches whole values and lets empty ones pass.
+
+    Browsers compile it with the flag v, for which some characters in classes are escaped.
+    """
+    whole = pattern.removeprefix("^$|") if "|^" not in pattern[3:] else pattern
+    return _CLASS.sub(lambda found: f"[{_escape_class(found[1])}]", whole)
+
+
+_CLASS = re.compile(r"\[((?:\\.|[^\]\\])+)\]")
+
+
+def _escape_class(text: str) -> str:
+    escaped = re.sub(r"(?<!\\)[(){}/|]", r"\\\g<0>", text)
+    return re.sub(r"^-|(?<!\\)-$", r"\\-", escaped)
 
 
 def _to_text(value: Any) -> str:

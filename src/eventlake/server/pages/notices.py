@@ -1,4 +1,4 @@
-"""The page of notices: channels with a test, what was not delivered, incidents."""
+"""The page of notices: channels with a test, rules, what was not delivered, incidents."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,6 +7,7 @@ from fastapi import APIRouter, Response
 from fastapi.responses import HTMLResponse
 
 from eventlake.control.notify.deliveries import Delivery
+from eventlake.control.notify.events import EVENTS, TEST
 from eventlake.errors import EventLakeError
 from eventlake.model.settings import validate_settings
 from eventlake.server.pages.base import (
@@ -23,12 +24,13 @@ from eventlake.server.routes import notices as routes
 
 router = APIRouter()
 PAGE_ROWS = 50
+MAX_ROWS = 1000
 _TEXTS = ("host", "user", "password", "sender", "url", "secret", "security")
 
 
 @router.get("/admin/notices")
 def show_notices(page: ViewerPage) -> HTMLResponse:
-    """Show channels, deliveries and incidents."""
+    """Show channels, rules, deliveries and incidents."""
     return _render(page)
 
 
@@ -63,6 +65,27 @@ def send_removal(page: AdminPage, channel: Name) -> Response:
     return go("/admin/notices", "removed")
 
 
+@router.post("/admin/rules")
+def send_rule(page: AdminPage, form: Form) -> Response:
+    """Add a rule to a channel."""
+    named = [name.removeprefix("event.") for name in form if name.startswith("event.")]
+    of = [one.strip() for one in form.get("sources", "").split(",") if one.strip()]
+    values = {"channel": form.get("channel", ""), "events": named, "sources": of}
+    try:
+        body = validate_settings(routes.RuleToAdd, values)
+        routes.create_rule(body, page.caller, page.context)
+    except EventLakeError as problem:
+        return _render(page, problem=problem)
+    return go("/admin/notices", "added")
+
+
+@router.post("/admin/rules/{rule}/remove")
+def send_rule_removal(page: AdminPage, rule: Number) -> Response:
+    """Remove a rule."""
+    routes.delete_rule(rule, page.caller, page.context)
+    return go("/admin/notices", "removed")
+
+
 @router.post("/admin/deliveries/{delivery}/redeliver")
 def send_again(page: OperatorPage, delivery: Number) -> Response:
     """Send a delivery again."""
@@ -83,8 +106,9 @@ def _render(
     return page.render(
         "admin_notices.html",
         problem,
-        channels=routes.show_channels(caller, context).items,
-        rules=routes.show_rules(caller, context).items,
+        channels=routes.show_channels(caller, context, None, MAX_ROWS).items,
+        rules=routes.show_rules(caller, context, None, MAX_ROWS).items,
+        events={name: severity for name, severity in EVENTS.items() if name != TEST},
         deliveries=routes.show_deliveries(caller, context, "", None, None, PAGE_ROWS).items,
         incidents=routes.show_incidents(caller, context, "", False, None, PAGE_ROWS).items,
         secret=secret,

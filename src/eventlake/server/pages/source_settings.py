@@ -19,7 +19,8 @@ from eventlake.server.routes import connections as connection_routes
 from eventlake.server.routes import schedules as schedule_routes
 
 router = APIRouter()
-_OF_SOURCE = ("source", "source_id", "workspace")
+_NOT_SHOWN = ("source", "source_id", "workspace", "ledger_folder")
+"""What is of the source itself, and what users do not set."""
 _WHY_FIXED = "It cannot change while the source has tables: rebuild them with a replay of all."
 
 
@@ -139,7 +140,7 @@ def _mark_clock_changes(times: tuple[datetime, ...], zone: str, now: datetime) -
 def _settings_fields(view: SourceView, values: Mapping[str, Any]) -> list[Field]:
     has_tables = bool(view.overview.last_success)
     fixed = dict.fromkeys(FIXED, _WHY_FIXED) if has_tables else {}
-    return list_fields(SourceSettings, values, leave_out=_OF_SOURCE, fixed=fixed)
+    return list_fields(SourceSettings, values, leave_out=_NOT_SHOWN, fixed=fixed)
 
 
 def _render_settings(

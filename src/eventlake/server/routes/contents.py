@@ -150,7 +150,8 @@ def run_audited(body: NewQuery, caller: Caller, context: ServerContext) -> bytes
         place = find_lake(session, body.lake, context.vault)
     outcome = "finished"
     try:
-        return run_query(place, QueryRequest(sql=body.sql, format=body.format))
+        limits = context.query_limits
+        return run_query(place, QueryRequest(sql=body.sql, format=body.format, limits=limits))
     except EventLakeError as problem:
         outcome = problem.code
         raise

@@ -16,6 +16,7 @@ from eventlake.control.lakes import (
     list_lakes,
     read_secrets,
 )
+from eventlake.errors import EventLakeError
 from eventlake.lakes.kinds import KINDS, settings_model
 from eventlake.model.values import FrozenModel
 from eventlake.server.access import Admin, Caller, Operator, Viewer
@@ -181,5 +182,12 @@ def try_lake(lake: str, _: Caller, context: ServerContext) -> CheckedLake:
 
 
 def _stream(checks: Iterator[CheckResult]) -> StreamingResponse:
-    lines = (one.model_dump_json() + "\n" for one in checks)
-    return StreamingResponse(lines, media_type=LINES)
+    def write_lines() -> Iterator[str]:
+        try:
+            for one in checks:
+                yield one.model_dump_json() + "\n"
+        except EventLakeError as problem:  # the reply has begun, so its status stays
+            ended = CheckResult(name="all checks", ok=False, detail=f"{problem} ({problem.code})")
+            yield ended.model_dump_json() + "\n"
+
+    return StreamingResponse(write_lines(), media_type=LINES)

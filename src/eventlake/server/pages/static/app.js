@@ -152,8 +152,12 @@ async function showChecks(url, body, list, status) {
       badge.querySelector("b").textContent = check.ok ? "OK" : "Failed";
       row.querySelector("[data-name]").textContent = check.name;
       row.querySelector("[data-detail]").textContent = check.detail;
-      if (check.policy) row.querySelector("[data-policy]").textContent = check.policy;
-      else row.querySelector("[data-policy]").remove();
+      const grant = row.querySelector("[data-grant]");
+      if (check.grant) {
+        grant.firstElementChild.textContent = check.grant;
+        grant.firstElementChild.id = grant.lastElementChild.dataset.copy = `grant-${list.children.length + 1}`;
+      } else grant.remove();
+      wire(row);
       list.append(row);
       if (!check.ok) failed += 1;
     }
