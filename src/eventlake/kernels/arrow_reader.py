@@ -219,7 +219,14 @@ def _learn_from_error(
         paths = _find_paths_named(change[1], lines[int(change[4])])
         if not paths or all(kinds.by_path.get(path) is ValueKind.JSON for path in paths):
             raise UnsupportedLine(int(change[4]))
-        kinds.by_path.update(dict.fromkeys(paths, ValueKind.JSON))
+        for path in paths:
+            if (
+                change[2] == "string"
+                and kinds.by_path.get(path, ValueKind.STRING) is ValueKind.STRING
+            ):
+                kinds.learn_exception(path)
+            else:
+                kinds.by_path[path] = ValueKind.JSON
     elif row:
         raise UnsupportedLine(int(row[1]))
     elif "to int64" in message:
