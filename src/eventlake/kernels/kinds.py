@@ -2,8 +2,8 @@
 
 A path is the list of keys that leads to a value. `PathKinds` is what the parser has learned about
 one table: it starts empty, gets an entry for every path that had a value, and is reused for the
-table's next block of lines. A path's kind only ever widens (INT to NUMBER, anything to JSON), so
-re-reading a block after a change always ends.
+table's next block of lines. A path's kind only ever widens (INT to NUMBER, STRING to STRING with
+exceptions, anything to JSON), so re-reading a block after a change always ends.
 """
 
 from collections.abc import Callable
@@ -72,6 +72,7 @@ class PathKinds:
         """Set the kind of a path, whatever it was; JSON for numbers that must keep their text."""
         as_text = kind is ValueKind.NUMBER and self.keeps_number_text(path)
         self.by_path[path] = ValueKind.JSON if as_text else kind
+        self.exceptions.discard(path)
 
     def learn_exception(self, path: Path) -> None:
         """Allow other values at a path of strings; a path that allows them already becomes JSON.
