@@ -72,7 +72,7 @@ def last_syncs(rows: Rows) -> float | None:
 
 
 TARGETS = (
-    Target("events/s against DuckDB's bare conversion", lambda r: times(r, "duckdb"), least=0.8),
+    Target("events/s against DuckDB's bare conversion", lambda r: times(r, "duckdb"), least=1.1),
     Target("messy events against clean ones", lambda r: times(r, "messy"), most=1.2),
     Target(
         "messy: events/s against DuckDB's bare conversion",
@@ -84,8 +84,8 @@ TARGETS = (
         lambda r: times(r, "messy_duckdb_typed", "messy"),
         least=4,
     ),
-    Target("events/s against plain Spark", lambda r: times(r, "spark"), least=4.5),
-    Target("events/s against dlt", lambda r: times(r, "dlt"), least=8),
+    Target("events/s against plain Spark", lambda r: times(r, "spark"), least=5),
+    Target("events/s against dlt", lambda r: times(r, "dlt"), least=10),
     Target("1,000 event types against 100", lambda r: times(r, "types"), most=1.5),
     Target(
         "second load, large index, against the first",
