@@ -83,7 +83,7 @@ bench: setup $(BENCH_STAMP)  ## the benchmark beside its peers, one table of rat
 bench-collect: setup  ## the collector under load, beside its targets
 	$(BIN)/python -m bench.collect
 
-bench-small: setup  ## the start of a small load, and syncs in a warm worker, beside their targets
+bench-small: setup  ## a small load from its start, and others in a warm process, beside their targets
 	$(BIN)/python -m bench.small
 
 bench-up: setup  ## the collector in `eventlake up` beside `eventlake serve`
