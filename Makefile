@@ -15,7 +15,7 @@ PARALLEL = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup demo test long test-unity unit lint abuse changes kills recover bench bench-collect bench-up bench-api docs
+.PHONY: help setup demo test long test-unity unit lint abuse changes kills recover bench bench-collect bench-small bench-up bench-api docs
 
 help:  ## these words, one line each
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ bench: setup $(BENCH_STAMP)  ## the benchmark beside its peers, one table of rat
 
 bench-collect: setup  ## the collector under load, beside its targets
 	$(BIN)/python -m bench.collect
+
+bench-small: setup  ## a small load from its start, and others in a warm process, beside their targets
+	$(BIN)/python -m bench.small
 
 bench-up: setup  ## the collector in `eventlake up` beside `eventlake serve`
 	$(BIN)/python -m bench.up

@@ -130,6 +130,10 @@ def _many_files(events: int) -> Workload:
     return workload(events, types=forget.TYPES)
 
 
+def _messy(events: int) -> Workload:
+    return workload(events, messy=True)
+
+
 def _tenth(events: int) -> Workload:
     return tenth_of(workload(events))
 
@@ -142,6 +146,13 @@ _RECIPES: dict[str, Recipe] = {
     "duckdb_typed": (
         "DuckDB, all typed",
         workload,
+        partial(_conversions, "duckdb_typed"),
+    ),
+    "messy": ("load, messy events", _messy, _loads),
+    "messy_duckdb": ("DuckDB, messy", _messy, partial(_conversions, "duckdb")),
+    "messy_duckdb_typed": (
+        "DuckDB, messy, all typed",
+        _messy,
         partial(_conversions, "duckdb_typed"),
     ),
     "spark": ("plain Spark", workload, partial(_conversions, "spark")),
@@ -168,6 +179,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "eventlake": ("eventlake",),
     "types": ("eventlake", "types"),
     "duckdb": ("duckdb", "duckdb_typed"),
+    "messy": ("eventlake", "messy", "messy_duckdb", "messy_duckdb_typed"),
     "spark": ("spark",),
     "dlt": ("dlt",),
     "index": ("eventlake", "index"),

@@ -43,12 +43,19 @@ class Workload:
             path.read_bytes()
 
 
-def workload(events: int, types: int = 100, seed: int = 7) -> Workload:
+def workload(events: int, types: int = 100, seed: int = 7, messy: bool = False) -> Workload:
     """The benchmark's events: about 1.1 KB each, skewed over `types` event types."""
     spec = SampleSpec(
-        events=events, types=types, hours=HOURS, duplicates=DUPLICATES, bad=0.0, seed=seed
+        events=events,
+        types=types,
+        hours=HOURS,
+        duplicates=DUPLICATES,
+        bad=0.0,
+        messy=messy,
+        seed=seed,
     )
-    return _made(f"events-{events}-types-{types}-seed-{seed}", lambda out: _sample(spec, out))
+    name = f"{'messy' if messy else 'events'}-{events}-types-{types}-seed-{seed}"
+    return _made(name, lambda out: _sample(spec, out))
 
 
 def tenth_of(whole: Workload) -> Workload:

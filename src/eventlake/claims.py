@@ -13,8 +13,14 @@ from eventlake.stores.damage import damaged
 
 def check_claims(store: Store, layout: Layout, settings: SourceSettings) -> None:
     """Raise `InvalidSettings` if the folder or catalog names belong to another source."""
-    if store.exists(layout.sources):
-        _parse(store, layout, store.read(layout.sources)).with_source(settings)
+    data = store.read_if_exists(layout.sources)
+    if data is not None:
+        _parse(store, layout, data).with_source(settings)
+
+
+def have_same_claims(before: SourceSettings, after: SourceSettings) -> bool:
+    """Whether two settings of a source claim the same folders and names."""
+    return Claims().with_source(before) == Claims().with_source(after)
 
 
 def claim(store: Store, layout: Layout, settings: SourceSettings) -> None:

@@ -112,8 +112,7 @@ def hash_user(user: str, key: bytes) -> bytes:
 
 def read_suppression_list(store: Store) -> SuppressionList:
     """Read the lake's list, which is empty if there is none; raises `Damaged` for a corrupt one."""
-    exists = store.is_there and store.exists(SUPPRESSION)
-    return _parse(store, store.read(SUPPRESSION) if exists else None)
+    return _parse(store, store.read_if_exists(SUPPRESSION) if store.is_there else None)
 
 
 def change_suppression_list(

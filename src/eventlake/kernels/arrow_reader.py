@@ -7,7 +7,8 @@ the caller then reads the same lines again with the new schema (`KindsChanged`):
 - numbers with a fraction or exponent are read as doubles first, which accepts JSON numbers only
   (Arrow's decimals accept strings too), then a second time as exact decimals;
 - numbers that the exact decimal cannot hold, arrays other than of strings, and paths of several
-  kinds become JSON: `raw_values` extracts their text before Arrow reads the lines.
+  kinds become JSON: `raw_values` extracts their text before Arrow reads the lines;
+- of strings with a few other values it only extracts those.
 
 Arrow reports problems as text only, so its messages are matched by regular expressions.
 """
@@ -219,7 +220,14 @@ def _learn_from_error(
         paths = _find_paths_named(change[1], lines[int(change[4])])
         if not paths or all(kinds.by_path.get(path) is ValueKind.JSON for path in paths):
             raise UnsupportedLine(int(change[4]))
-        kinds.by_path.update(dict.fromkeys(paths, ValueKind.JSON))
+        for path in paths:
+            if (
+                change[2] == "string"
+                and kinds.by_path.get(path, ValueKind.STRING) is ValueKind.STRING
+            ):
+                kinds.learn_exception(path)
+            else:
+                kinds.learn(path, ValueKind.JSON)
     elif row:
         raise UnsupportedLine(int(row[1]))
     elif "to int64" in message:

@@ -79,10 +79,10 @@ def _format_decimals(numbers: pa.Array) -> pa.StringArray:
 
 
 def _round_decimals(numbers: pa.Array) -> pa.Array:
-    """Round to the column type decimal(38,6), half away from zero; null for what it cannot hold."""
+    """Round to the column type decimal(38,6), half away from zero; it holds all exact decimals."""
     if numbers.type == COLUMN_DECIMAL:
         return numbers
-    return _map_distinct(numbers, types.round_decimal, COLUMN_DECIMAL)
+    return pc.round(numbers, 6, "half_towards_infinity").cast(COLUMN_DECIMAL)
 
 
 def _map_distinct(array: pa.Array, rule: Callable[[Any], Any], to: pa.DataType) -> pa.Array:

@@ -133,6 +133,32 @@ def flatten(value: Json, path: Path = ()) -> Iterator[tuple[Path, Json]]:
         yield path, value
 
 
+class KeyTree:
+    """The keys of objects and of the objects in them; adding an object with known keys is fast."""
+
+    __slots__ = ("_keys", "_objects", "count")
+
+    def __init__(self) -> None:
+        self._keys: set[str] = set()
+        self._objects: dict[str, KeyTree] = {}
+        self.count = 0
+        """At least as many as there are paths with values."""
+
+    def add(self, value: dict[str, Any]) -> int:
+        """Add the keys of an object and of those in it; return how many are new."""
+        new = 0
+        if not value.keys() <= self._keys:
+            new = len(value.keys() - self._keys)
+            self._keys |= value.keys()
+        for key, below in value.items():
+            if type(below) is dict:
+                if key not in self._objects:
+                    self._objects[key] = KeyTree()
+                new += self._objects[key].add(below)
+        self.count += new
+        return new
+
+
 _TOKEN = re.compile(
     r"""[ \t\r\n]*(?:(?P<punctuation>[\[\]{}:,])
     |(?P<string>"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*")

@@ -2,8 +2,8 @@
 
 A path is the list of keys that leads to a value. `PathKinds` is what the parser has learned about
 one table: it starts empty, gets an entry for every path that had a value, and is reused for the
-table's next block of lines. A path's kind only ever widens (INT to NUMBER, anything to JSON), so
-re-reading a block after a change always ends.
+table's next block of lines. A path's kind only ever widens (INT to NUMBER, STRING to STRING with
+exceptions, anything to JSON), so re-reading a block after a change always ends.
 """
 
 from collections.abc import Callable
@@ -57,6 +57,8 @@ class PathKinds:
     """The kinds of one table's paths; updated while its lines are parsed."""
 
     by_path: dict[Path, ValueKind] = field(default_factory=dict)
+    exceptions: set[Path] = field(default_factory=set)
+    """Paths of kind STRING that have a few values of other kinds, which are extracted as JSON."""
     empty_paths: dict[Path, pa.DataType] = field(default_factory=dict)
     """Arrow types of paths that have only been null, or an object without keys."""
     too_many_paths: bool = False
@@ -70,11 +72,29 @@ class PathKinds:
         """Set the kind of a path, whatever it was; JSON for numbers that must keep their text."""
         as_text = kind is ValueKind.NUMBER and self.keeps_number_text(path)
         self.by_path[path] = ValueKind.JSON if as_text else kind
+        self.exceptions.discard(path)
+
+    def learn_exception(self, path: Path) -> None:
+        """Allow other values at a path of strings; a path that allows them already becomes JSON.
+
+        Also allows them at the other paths of strings in the same object, which often have some
+        too: Arrow names one path for each read that fails.
+        """
+        if path in self.exceptions:
+            self.by_path[path] = ValueKind.JSON
+            self.exceptions.remove(path)
+            return
+        self.by_path[path] = ValueKind.STRING
+        self.exceptions |= {
+            other
+            for other, kind in self.by_path.items()
+            if kind is ValueKind.STRING and other[:-1] == path[:-1]
+        }
 
     def forget_if_many(self) -> None:
         """Forget all kinds if there are over `MANY_PATHS`: keys of earlier lines that were data."""
         if len(self.by_path) > MANY_PATHS:
-            self.by_path, self.empty_paths = {}, {}
+            self.by_path, self.empty_paths, self.exceptions = {}, {}, set()
 
     @property
     def raw_paths(self) -> list[Path]:

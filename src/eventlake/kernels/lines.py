@@ -15,6 +15,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, cast
 
 import pyarrow as pa
@@ -52,8 +53,7 @@ def read_blocks(
     """Decompress a file and yield blocks of whole lines, without the last line end of each.
 
     A `Damage` comes last if the rest cannot be read. Of a line longer than `max_line_bytes`, only
-    the start is kept. Calls `open_file` two or three times, each time for the file from its start:
-    to see how it is compressed, to read it, and again where it is damaged.
+    the start is kept. Calls `open_file` once, and again where the file is damaged.
     """
     line_start = _LineStart(max_line_bytes)
     for piece in decompress(open_file):
@@ -120,13 +120,15 @@ def decompress(open_file: OpenFile) -> Iterator[bytes | Damage]:
 
     A `Damage` comes last, if the file is damaged.
     """
-    suffix = suffix_of(_read_head(open_file()))
+    pieces = open_file()
+    head = _take_head(pieces)
+    whole, suffix = chain(head, pieces), suffix_of(b"".join(head))
     if suffix == ".gz":
-        yield from _decompress_or_retry(open_file, _ISAL, _ZLIB)
+        yield from _decompress_or_retry(open_file, _ISAL(whole), _ZLIB)
     elif suffix == ".zst":
-        yield from _decompress_or_retry(open_file, _decompress_zstd, _ZSTD_FRAMES)
+        yield from _decompress_or_retry(open_file, _decompress_zstd(whole), _ZSTD_FRAMES)
     else:
-        yield from _limit_size(open_file(), STEP_BYTES)
+        yield from _limit_size(whole, STEP_BYTES)
 
 
 def suffix_of(head: bytes) -> str:
@@ -136,12 +138,12 @@ def suffix_of(head: bytes) -> str:
     return ".zst" if head.startswith(_ZSTD) or _SKIPPABLE.match(head) else ""
 
 
-def _read_head(pieces: Iterator[bytes]) -> bytes:
-    """Return the first bytes of a file: four or more, unless the file is shorter."""
-    head = b""
+def _take_head(pieces: Iterator[bytes]) -> list[bytes]:
+    """Take the first pieces of a file: four bytes or more, unless the file is shorter."""
+    head: list[bytes] = []
     for piece in pieces:
-        head += piece
-        if len(head) >= len(_ZSTD):
+        head.append(piece)
+        if sum(map(len, head)) >= len(_ZSTD):
             break
     return head
 
@@ -236,11 +238,8 @@ class _Pieces:
         self.closed = True
 
 
-Decompress = Callable[[Iterable[bytes]], Iterator[bytes]]
-
-
 def _decompress_or_retry(
-    open_file: OpenFile, fast: Decompress, careful: _Codec
+    open_file: OpenFile, fast: Iterator[bytes], careful: _Codec
 ) -> Iterator[bytes | Damage]:
     """Yield the output of `fast`; if it fails, the rest by `careful`, and `Damage` if that fails.
 
@@ -248,7 +247,7 @@ def _decompress_or_retry(
     """
     produced = 0
     try:
-        for out in fast(open_file()):
+        for out in fast:
             produced += len(out)
             yield out
     except (*_BAD_DATA, EOFError, OSError):

@@ -4,7 +4,8 @@
    is decoded in Python first, so that Arrow need not read the block once per kind to be learned.
 2. `windows` reads the block with these kinds, learns new ones and reads again where needed.
    The result is a *dense* column, an Arrow array, for each path of one kind, and *sparse* values,
-   (row, JSON text) pairs, for arrays and for paths of several kinds.
+   (row, JSON text) pairs, for arrays and for paths of several kinds. A path of strings with a few
+   other values has both.
 3. Lines that Arrow cannot read take the slow path: Python decodes each of them and adds its values
    to the sparse ones. These are lines with a duplicate key, a number beyond doubles, an object
    where other lines have a scalar, or very many keys; and all lines of a block whose keys are
@@ -15,10 +16,10 @@ with more, `BlockTooLarge` makes the caller split the block. Rows come in the or
 then slow lines"; `ParsedBlock.order` maps them back to lines.
 """
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -60,11 +61,11 @@ def parse_lines(lines: Sequence[bytes], kinds: PathKinds) -> ParsedBlock:
     Raises `TooDeep` if a line nests too deep, and `BlockTooLarge` if there are too many lines;
     `kinds.by_path` is then as before.
     """
-    before = dict(kinds.by_path)
+    before = dict(kinds.by_path), set(kinds.exceptions)
     try:
         return _parse(lines, kinds)
     except (TooDeep, BlockTooLarge):
-        kinds.by_path = before
+        kinds.by_path, kinds.exceptions = before
         raise
 
 
@@ -75,20 +76,21 @@ def _parse(lines: Sequence[bytes], kinds: PathKinds) -> ParsedBlock:
     """
     slow = [at for at, line in enumerate(lines) if len(line) > WIDE_LINE_BYTES and _is_wide(line)]
     fast = sorted(set(range(len(lines))).difference(slow)) if slow else list(range(len(lines)))
-    before = dict(kinds.by_path)
+    before = dict(kinds.by_path), set(kinds.exceptions)
     if not kinds.by_path:
         count = max(SAMPLE_LINES, len(fast) // SAMPLE_EVERY)
         _learn_sample([lines[at] for at in fast[:: max(1, len(fast) // count)][:count]], kinds)
     try:
         block = lines if not slow else [lines[at] for at in fast]
-        dense, sparse, slow_rows = read_columns(block, kinds, not before)
+        dense, sparse, slow_rows = read_columns(block, kinds, not before[0])
         slow += [fast[row] for row in slow_rows]
         kinds.too_many_paths = False
     except UnsupportedBlock:
         dense, sparse, slow = {}, defaultdict(list), list(range(len(lines)))
     except TooManyColumns:
         dense, sparse, slow = {}, defaultdict(list), list(range(len(lines)))
-        kinds.by_path, kinds.too_many_paths = before, True
+        kinds.too_many_paths = True
+        kinds.by_path, kinds.exceptions = before
     slow.sort()
     fast = sorted(set(range(len(lines))).difference(slow)) if slow else fast
     _read_slow_lines([lines[at] for at in slow], len(fast), sparse)
@@ -115,22 +117,43 @@ def _is_wide(line: bytes) -> bool:
 def _learn_sample(sample: Sequence[bytes], kinds: PathKinds) -> None:
     """Learn the kinds of the paths in some lines; each kind spares a read of the whole block.
 
-    A path of several kinds is JSON, or NUMBER for integers and others; one that is an object in
-    some lines is not learned. Raises `TooDeep`.
+    A path of several kinds is NUMBER for integers and others, STRING with exceptions if most are
+    strings, and else JSON; one that is an object in some lines is not learned. Raises `TooDeep`.
     """
-    kinds_by_path: defaultdict[Path, set[ValueKind]] = defaultdict(set)
+    kinds_by_path: defaultdict[Path, _KindCounts] = defaultdict(_KindCounts)
     for line in sample:
         _collect_kinds(decode_fast(line), (), kinds_by_path)
     objects = {path[:n] for path in kinds_by_path for n in range(1, len(path))}
-    for path, several in kinds_by_path.items():
-        if path not in objects:
-            kinds.learn(path, _COMMON_KIND.get(frozenset(several), ValueKind.JSON))
+    mostly_strings = []
+    for path, counts in kinds_by_path.items():
+        if path in objects:
+            continue
+        if len(counts) > 1 and 2 * counts[ValueKind.STRING] > counts.total():
+            mostly_strings.append(path)
+        else:
+            kinds.learn(path, _COMMON_KIND.get(frozenset(counts), ValueKind.JSON))
+    for path in mostly_strings:
+        if path not in kinds.exceptions:
+            kinds.learn_exception(path)
+
+
+class _KindSet(Protocol):
+    """Collects the kinds of a path's values."""
+
+    def add(self, kind: ValueKind, /) -> None: ...
+
+
+class _KindCounts(Counter[ValueKind]):
+    """How many values of a path are of each kind."""
+
+    def add(self, kind: ValueKind) -> None:
+        self[kind] += 1
 
 
 def _collect_kinds(
-    event: dict[str, Any], parent: Path, kinds_by_path: defaultdict[Path, set[ValueKind]]
+    event: dict[str, Any], parent: Path, kinds_by_path: Mapping[Path, _KindSet]
 ) -> None:
-    """Add to each path's set the kinds of its values in an object decoded by `decode_fast`.
+    """Add to each path's kinds those of its values in an object decoded by `decode_fast`.
 
     `parent` is the object's own path. Null has no kind.
     """

@@ -48,18 +48,19 @@ class UnsupportedBlock(Exception):
 
 
 def extract_raw_values(
-    lines: Sequence[bytes], paths: list[Path]
+    lines: Sequence[bytes], paths: list[Path], exceptions: frozenset[Path] = frozenset()
 ) -> tuple[Sequence[bytes], SparseValues]:
     """Return the lines with `null` at these paths, and the values that were there as JSON text.
 
+    At the paths of `exceptions`, strings stay in the line.
     An object's values are returned one by one, under their own paths. Raises `UnsupportedLine` for
     a line with a scalar or array where a path needs an object, `UnsupportedBlock` for a key that
     msgspec does not accept, and `TooDeep`.
     """
     sparse: SparseValues = defaultdict(list)
-    if not paths:
+    if not paths and not exceptions:
         return lines, sparse
-    extract, stripped = _make_extractor(tuple(paths)), []
+    extract, stripped = _make_extractor(tuple(paths), exceptions), []
     for row, line in enumerate(lines):
         try:
             values = extract(line)
@@ -115,18 +116,56 @@ Extract = Callable[[bytes], list[tuple[Path, msgspec.Raw]]]
 
 # Generating a struct type costs as much as decoding a hundred lines; many tables share theirs.
 @lru_cache(maxsize=512)
-def _make_extractor(paths: tuple[Path, ...]) -> Extract:
+def _make_extractor(paths: tuple[Path, ...], exceptions: frozenset[Path]) -> Extract:
     """Make a function that returns the raw values, null too, of these paths in a line.
+
+    Of the paths of `exceptions`, it returns the values that are not strings. A decoder that only
+    accepts strings there reads most lines; those that it refuses are read again.
 
     A path below another of the paths is part of that one's value. Raises `UnsupportedBlock` for a
     key that msgspec does not accept as a field name; the function raises `MsgspecError` for a line
     with a scalar or array where a path needs an object.
     """
-    tops = [path for path in paths if not any(path[:n] in paths for n in range(1, len(path)))]
+    every = {*paths, *exceptions}
+    tops = [
+        path
+        for path in (*paths, *sorted(exceptions))
+        if not any(path[:n] in every for n in range(1, len(path)))
+    ]
     if any(_NOT_A_FIELD_NAME.search(key) for path in tops for key in path):
         raise UnsupportedBlock
-    nested = nest_paths({path: path for path in tops})
-    read = msgspec.json.Decoder(_make_struct(nested)).decode
+    extract_all = _make_field_reader({path: path for path in tops}, _RAW)
+    if not exceptions:
+        return extract_all
+    extract_raw = _make_field_reader(
+        {path: None if path in exceptions else path for path in tops}, _STRING
+    )
+
+    def extract(line: bytes) -> list[tuple[Path, msgspec.Raw]]:
+        try:
+            return extract_raw(line)
+        except msgspec.MsgspecError:
+            values = extract_all(line)
+        return [
+            (path, raw)
+            for path, raw in values
+            if path not in exceptions or not bytes(raw).startswith(b'"')
+        ]
+
+    return extract
+
+
+_RAW = msgspec.Raw | msgspec.UnsetType
+_STRING = str | None | msgspec.UnsetType
+
+
+def _make_field_reader(leaves: dict[Path, Path | None], other: Any) -> Extract:
+    """Make a function that returns the raw values of the paths of `leaves` in a line.
+
+    Paths with None are only decoded, as the type `other`.
+    """
+    nested = nest_paths(leaves)
+    read = msgspec.json.Decoder(_make_struct(nested, other)).decode
     objects = list(_list_raw_fields(nested))
 
     def extract(line: bytes) -> list[tuple[Path, msgspec.Raw]]:
@@ -160,7 +199,7 @@ def _list_raw_fields(
     `attributes` are those that lead to `nested`.
     """
     names = {f"f{number}": below for number, below in enumerate(nested.values())}
-    fields = [(name, below) for name, below in names.items() if not isinstance(below, dict)]
+    fields = [(name, below) for name, below in names.items() if isinstance(below, tuple)]
     if fields:
         yield attributes, fields
     for name, below in names.items():
@@ -168,24 +207,24 @@ def _list_raw_fields(
             yield from _list_raw_fields(below, (*attributes, name))
 
 
-def _make_struct(nested: dict[str, Any]) -> type[msgspec.Struct]:
+def _make_struct(nested: dict[str, Any], other: Any) -> type[msgspec.Struct]:
     """Make a struct type with fields f0, f1, … for the keys; a nested struct for each object.
 
-    All fields are optional.
+    All fields are optional. Fields of paths are raw text, those of None have the type `other`.
     """
     fields = [
-        (f"f{number}", _field_type(below), msgspec.UNSET)
+        (f"f{number}", _field_type(below, other), msgspec.UNSET)
         for number, below in enumerate(nested.values())
     ]
     keys = {f"f{number}": key for number, key in enumerate(nested)}
     return msgspec.defstruct("RawFields", fields, rename=keys, gc=False)
 
 
-def _field_type(below: Any) -> Any:
-    """Return the type of an optional field: a struct or null for a dictionary, else raw text."""
+def _field_type(below: Any, other: Any) -> Any:
+    """Return the type of an optional field: a struct or null for a dictionary."""
     if isinstance(below, dict):
-        return _make_struct(below) | None | msgspec.UnsetType
-    return msgspec.Raw | msgspec.UnsetType
+        return _make_struct(below, other) | None | msgspec.UnsetType
+    return other if below is None else _RAW
 
 
 def nest_paths(leaves: dict[Path, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from eventlake.kernels.arrow_reader import (
     narrow_decimals,
     read_leaves,
 )
-from eventlake.kernels.jsontext import decode_fast, flatten
+from eventlake.kernels.jsontext import KeyTree, decode_fast, flatten
 from eventlake.kernels.kinds import PathKinds, ValueKind
 from eventlake.kernels.raw_values import (
     SparseValues,
@@ -160,7 +160,9 @@ class _Window:
             if not self.strict and (kinds.too_many_paths if attempt == 0 else attempt == 1):
                 self._check_path_count(kinds)
             try:
-                stripped, self.sparse = extract_raw_values(self.lines, kinds.raw_paths)
+                stripped, self.sparse = extract_raw_values(
+                    self.lines, kinds.raw_paths, frozenset(kinds.exceptions)
+                )
                 leaves = read_leaves(stripped, kinds, self.strict)
             except KindsChanged:
                 continue
@@ -179,6 +181,13 @@ class _Window:
 
         Changes nothing. Raises `TooDeep` for a line that nests too deep.
         """
+        keys = KeyTree()
+        for line in self.lines:
+            keys.add(decode_fast(line))
+            if keys.count + len(kinds.by_path) > MAX_PATHS:
+                break
+        else:
+            return
         paths = set(kinds.by_path)
         for line in self.lines:
             paths.update(path for path, _ in flatten(decode_fast(line)))

@@ -76,10 +76,13 @@ class Ledger:
     def commits_after(self, sequence: int) -> list[tuple[int, Commit]]:
         """Read the commits after a sequence, in order; raises `Damaged` if one is missing."""
         numbers = self._sequences_after(sequence)
-        last = numbers[-1] if numbers else sequence
-        if len(numbers) < last - sequence:
-            raise self._lost_commits_error(set(numbers), sequence, last)
+        self._check_missing(numbers, sequence, numbers[-1] if numbers else sequence)
         return list(zip(numbers, self._read_commits(numbers), strict=True))
+
+    def _check_missing(self, numbers: list[int], after: int, last: int) -> None:
+        """Raise `Damaged` if `numbers` are not all sequences between two."""
+        if len(numbers) < last - after:
+            raise self._lost_commits_error(set(numbers), after, last)
 
     def has_commits_after(self, sequence: int) -> bool:
         """Whether there are commits after a sequence, without reading them."""
@@ -103,8 +106,20 @@ class Ledger:
             return list(pool.map(self.read_commit, numbers))
 
     def read_settings(self) -> SourceSettings | None:
-        """The settings of the last commit; None without commits."""
+        """The settings of the last commit; None without commits. Raises as `read_state` does."""
         return self.read_state().settings
+
+    def peek_settings(self) -> SourceSettings | None:
+        """As `read_settings` with fewer requests, for callers that read the state after it.
+
+        Lost last commits are not noticed.
+        """
+        snapshots = self._list_snapshots()
+        first = max(0, snapshots[-1] - 1) if snapshots else 0
+        numbers = self._sequences_after(first)
+        last = max([*numbers[-1:], *snapshots[-1:]], default=0)
+        self._check_missing(numbers, first, last)
+        return self.read_commit(last).settings if last else None
 
     # State
 
@@ -192,7 +207,8 @@ class Ledger:
 
     def snapshot_if_due(self, sequence: int) -> None:
         """Write a snapshot if `sequence` is `snapshot_every` commits after the last one."""
-        snapshots, every = self._list_snapshots(), self.tunables.snapshot_every
+        every = self.tunables.snapshot_every
+        snapshots = self._list_snapshots() if sequence >= every else []
         if sequence - (snapshots[-1] if snapshots else 0) < every:
             return
         state, newer = self._read_since_snapshot()

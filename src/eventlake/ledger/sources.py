@@ -1,5 +1,6 @@
 """The sources of a lake, by its ledgers."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from eventlake.errors import InvalidSettings
@@ -28,7 +29,10 @@ def find_source(store: Store, layout: Layout, name: str) -> SourceSettings | Non
 
     Ids take precedence. Raises `InvalidSettings` for a slug that several sources share.
     """
-    sources = list_sources(store, layout)
+    return _choose_source(list_sources(store, layout), name)
+
+
+def _choose_source(sources: list[SourceSettings], name: str) -> SourceSettings | None:
     for field in ("source_id", "source"):
         matches = [settings for settings in sources if getattr(settings, field) == name]
         if len(matches) > 1:
@@ -54,11 +58,13 @@ def resolve_source(store: Store, layout: Layout, source: str, **changes: object)
     """Return the settings of a source's last load, or the defaults, with `changes` applied.
 
     `source` is its slug or its id; with a `source_id` it is the slug of that source. Changes that
-    are None are ignored. Raises `InvalidSettings` when `source` and `source_id` contradict.
+    are None are ignored. Raises `InvalidSettings` when `source` and `source_id` contradict. Lost
+    last commits are not noticed: the caller reads the state after it.
     """
     changes = translate_names(changes, SEGMENT_NAMES)
     name = str(changes.get("source_id") or source)
-    last = find_source(store, layout, name) if store.is_there else None
+    sources = _map_ledgers(Ledger.peek_settings, store, layout) if store.is_there else []
+    last = _choose_source(sources, name)
     if last and source not in (last.source, last.source_id):
         raise InvalidSettings(
             f"source is {source!r}, and {last.source_id} is the id of {last.source}: "
@@ -70,6 +76,11 @@ def resolve_source(store: Store, layout: Layout, source: str, **changes: object)
 
 def list_sources(store: Store, layout: Layout) -> list[SourceSettings]:
     """List the last settings of every source that has landed events."""
+    return _map_ledgers(Ledger.read_settings, store, layout)
+
+
+def _map_ledgers(
+    read: Callable[[Ledger], SourceSettings | None], store: Store, layout: Layout
+) -> list[SourceSettings]:
     with ThreadPoolExecutor(MAX_REQUESTS) as pool:
-        every = pool.map(Ledger.read_settings, list_ledgers(store, layout))
-        return [settings for settings in every if settings]
+        return [settings for settings in pool.map(read, list_ledgers(store, layout)) if settings]

@@ -40,13 +40,13 @@ def read_refusals(ledger: Ledger) -> dict[str, Refusal]:
     return _parse(ledger, data).tables
 
 
-def describe_refusals(ledger: Ledger) -> tuple[str, ...]:
+def describe_refusals(refusals: Mapping[str, Refusal]) -> tuple[str, ...]:
     """For each refused table: since when the catalog lacks it, why, and what to do."""
     return tuple(
         f"the catalog lacks data of {name} since {run_stamp(min(refusal.runs))[:16]} "
         f"({len(refusal.runs)} run{'s' if len(refusal.runs) > 1 else ''}): {refusal.error}; once "
         "this is fixed, the next run or `eventlake repair` registers it"
-        for name, refusal in read_refusals(ledger).items()
+        for name, refusal in refusals.items()
     )
 
 

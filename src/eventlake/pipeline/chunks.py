@@ -30,7 +30,7 @@ from eventlake.pipeline.observations import ObservationBuffer
 from eventlake.pipeline.quarantine import write_quarantine_part
 from eventlake.pipeline.results import ChunkMeta, ReadResult
 from eventlake.pipeline.stage_paths import new_path, new_path_with_rows
-from eventlake.pipeline.user_index import write_part
+from eventlake.pipeline.user_index import make_part
 from eventlake.stores import Store
 
 BUFFER_BYTES = 256 << 10
@@ -139,7 +139,7 @@ class ChunkWriter:
         self.result.observations = self._observations.finish()
         self.result.more_observations = self._observations.parts
         users = {str(number): hashes for number, hashes in self._users.finish().items()}
-        self.result.users = write_part(self.job.store, self.job.stage, self._label, users)
+        self.result.users = make_part(self.job.store, self.job.stage, self._label, users)
         return self.result
 
     def add_users(self, lines: Iterable[tuple[bytes, int]]) -> None:

@@ -12,6 +12,7 @@ from eventlake.lake import Lake
 from eventlake.ledger import (
     REPORTS,
     Ledger,
+    Refusal,
     add_refusals,
     list_staged_runs,
     read_refusals,
@@ -98,16 +99,16 @@ def _take_notes(refused: dict[str, EventLakeError]) -> tuple[str, ...]:
     return (f"the sync report is not registered in the catalog: {refused.pop(REPORTS)}",)
 
 
-def finish_registration(lake: Lake, ledger: Ledger, progress: Progress) -> None:
+def finish_registration(lake: Lake, ledger: Ledger, progress: Progress) -> Mapping[str, Refusal]:
     """Register what the catalog refused earlier, and forget the refusals that have ended.
 
     Writes the reports of runs without further refusals again, as finished. What is refused again
-    stays recorded.
+    stays recorded; returns that.
     """
     refusals = read_refusals(ledger)
     registered = register_refused(lake, ledger, refusals, progress) if refusals else {}
     if not registered:
-        return
+        return refusals
     state = ledger.read_state()
     remaining = {run for name in refusals.keys() - registered for run in refusals[name].runs}
     for run_id in sorted({run for one in registered.values() for run in one.runs} - remaining):
@@ -115,6 +116,7 @@ def finish_registration(lake: Lake, ledger: Ledger, progress: Progress) -> None:
         if sequence is not None:
             write_report(lake, ledger.read_commit(sequence), Problems(), progress)
     remove_refusals(ledger, registered)
+    return read_refusals(ledger)
 
 
 def publish(

@@ -1,10 +1,11 @@
 """Recover from crashed runs: finish those that committed, find those that did not."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
 from eventlake.lake import Lake
-from eventlake.ledger import Ledger, State, is_dead, list_staged_runs
+from eventlake.ledger import Ledger, Refusal, State, is_dead, list_staged_runs, read_refusals
 from eventlake.model.report import Problems
 from eventlake.pipeline.finish import clean_up, finish_commit, finish_registration, publish
 from eventlake.pipeline.table_format import check_format
@@ -41,7 +42,22 @@ def find_unfinished_runs(ledger: Ledger, now: datetime) -> UnfinishedRuns:
     )
 
 
+class RecoveredSource(NamedTuple):
+    """What a run begins with."""
+
+    dead: tuple[str, ...]
+    """Runs that died before their commit."""
+    state: State
+    refusals: Mapping[str, Refusal]
+    """The tables that the catalog still refuses."""
+
+
 def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[tuple[str, ...], State]:
+    """As `recover_source`, for callers that need no refusals."""
+    return recover_source(lake, ledger, progress)[:2]
+
+
+def recover_source(lake: Lake, ledger: Ledger, progress: Progress) -> RecoveredSource:
     """Finish committed runs; return the runs that died uncommitted, and the ledger's state.
 
     First registers what the catalog refused earlier. A committed run that is alive is only helped
@@ -50,7 +66,7 @@ def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[tuple[str, 
     """
     unfinished = find_unfinished_runs(ledger, lake.clock.now())
     check_format(lake, unfinished.state)
-    finish_registration(lake, ledger, progress)
+    refusals = finish_registration(lake, ledger, progress)
     for sequence, run_is_dead in unfinished.to_finish.items():
         commit = ledger.read_commit(sequence)
         if run_is_dead:
@@ -59,4 +75,6 @@ def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[tuple[str, 
         else:
             # The run is alive; help it publish, because this run needs its index files.
             publish(lake, sequence, commit, Problems(), progress)
-    return unfinished.uncommitted, unfinished.state
+    if unfinished.to_finish:  # the catalog may have refused their tables
+        refusals = read_refusals(ledger)
+    return RecoveredSource(unfinished.uncommitted, unfinished.state, refusals)

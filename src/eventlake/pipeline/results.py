@@ -70,6 +70,15 @@ class ObservationPart(msgspec.Struct):
     object: str
 
 
+class UserPart(msgspec.Struct, frozen=True):
+    """The hashes of the users' ids in a task's files, as an Arrow stream; empty without files."""
+
+    data: bytes = b""
+    """The stream itself, if it is small."""
+    path: str = ""
+    """Else the object in the stage that has it."""
+
+
 class ReadResult(msgspec.Struct):
     """The result of one reading or gathering task."""
 
@@ -86,8 +95,8 @@ class ReadResult(msgspec.Struct):
     """Table, call, number of suppressed events, number of skipped events."""
     spans: list[tuple[int, int, int]] = []
     """Number of an input, first and last time of receipt of its events."""
-    users: str = ""
-    """The object with the hashes of the users' ids in each input."""
+    users: UserPart = UserPart()
+    """The hashes of the users' ids in each input."""
 
 
 class DedupeResult(msgspec.Struct):
@@ -122,8 +131,8 @@ class WriteResult(msgspec.Struct):
     files: list[WrittenFile] = []
     rescued: dict[str, int] = {}
     quarantine: str = ""
-    users: str = ""
-    """The object with the hashes of the users' ids in each file."""
+    users: UserPart = UserPart()
+    """The hashes of the users' ids in each file."""
 
 
 ChunksByTable = dict[str, list[ChunkMeta]]

@@ -53,6 +53,7 @@ from eventlake.pipeline.results import (
     ChunksByTable,
     DedupeResult,
     ReadResult,
+    UserPart,
     WriteResult,
     group_chunks,
 )
@@ -185,7 +186,7 @@ def prepare_commit(run: Run) -> Commit:
     return commit.model_copy(update={"users": join_user_index(run, commit, parts)})
 
 
-def join_user_index(run: Run, commit: Commit, parts: Iterable[str]) -> StagedFile | None:
+def join_user_index(run: Run, commit: Commit, parts: Iterable[UserPart]) -> StagedFile | None:
     """Join the parts of the user index that tasks wrote; return the object to publish, if any.
 
     `commit` has the final paths of the files, and the run's inputs by number.

@@ -1,7 +1,7 @@
 """The user index: for each file, the hashes of the users' ids in it, in one object per run.
 
-It says which files may have the events of a user that is to be forgotten. Tasks write parts of it
-into the stage, and the driver writes the run's object, an Arrow stream.
+It says which files may have the events of a user that is to be forgotten. Tasks return parts of it,
+large ones as objects in the stage, and the driver writes the run's object, an Arrow stream.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,6 +15,7 @@ from eventlake.errors import EventLakeError
 from eventlake.kernels.user_hashes import NO_HASHES, Hashes
 from eventlake.model.commit import StagedFile
 from eventlake.model.erasure import ID_COLUMNS
+from eventlake.pipeline.results import UserPart
 from eventlake.pipeline.stage_paths import new_path
 from eventlake.stores import Store
 from eventlake.stores.damage import reading_parquet
@@ -22,15 +23,24 @@ from eventlake.stores.damage import reading_parquet
 SCHEMA = pa.schema([("file", pa.string()), ("hashes", pa.binary())])
 """The path of a data file or the key of an input, and its sorted 32-bit hashes."""
 
+MAX_INLINE_BYTES = 16 << 10
+"""Size of a part up to which a task returns it instead of writing it into the stage."""
+
 Entry = tuple[str, Hashes]
 
 
-def write_part(store: Store, stage: str, label: str, entries: Mapping[str, Hashes]) -> str:
-    """Write the hashes of a task's files into the stage; return the path, "" without files.
+def make_part(store: Store, stage: str, label: str, entries: Mapping[str, Hashes]) -> UserPart:
+    """Return the hashes of a task's files, or write them into the stage if they are many.
 
     Files are named as the task knows them: by staged path, or by the number of the input.
     """
-    return write_entries(store, new_path(f"{stage}/users", label), [list(entries.items())])
+    batches = [list(entries.items())]
+    if sum(len(file) + hashes.nbytes for file, hashes in entries.items()) > MAX_INLINE_BYTES:
+        return UserPart(path=write_entries(store, new_path(f"{stage}/users", label), batches))
+    out = pa.BufferOutputStream()
+    if entries:
+        _write_stream(out, batches)
+    return UserPart(data=out.getvalue().to_pybytes())
 
 
 def write_entries(store: Store, path: str, batches: Iterable[list[Entry]]) -> str:
@@ -38,18 +48,24 @@ def write_entries(store: Store, path: str, batches: Iterable[list[Entry]]) -> st
     filled = [batch for batch in batches if batch]
     if not filled:
         return ""
-    with store.open_staged(path) as out, pa.ipc.new_stream(out, SCHEMA) as stream:
-        for batch in filled:
+    with store.open_staged(path) as out:
+        _write_stream(out, filled)
+    return path
+
+
+def _write_stream(out: pa.NativeFile, batches: Iterable[list[Entry]]) -> None:
+    """Write batches, none of them empty, as an Arrow stream."""
+    with pa.ipc.new_stream(out, SCHEMA) as stream:
+        for batch in batches:
             files, hashes = zip(*batch, strict=True)
             packed = [one.astype("<u4").tobytes() for one in hashes]
             arrays = [pa.array(files, pa.string()), pa.array(packed, pa.binary())]
             stream.write_batch(pa.record_batch(arrays, schema=SCHEMA))
-    return path
 
 
-def read_entries(store: Store, path: str) -> Iterator[Entry]:
-    """Yield the entries of an object; raises the store's errors and Arrow's for a damaged one."""
-    with pa.ipc.open_stream(pa.BufferReader(store.read(path))) as stream:
+def _read_stream(data: bytes) -> Iterator[Entry]:
+    """Yield the entries of an Arrow stream; raises Arrow's errors for a damaged one."""
+    with pa.ipc.open_stream(pa.BufferReader(data)) as stream:
         for batch in stream:
             names, packed = batch.columns
             for number in range(len(batch)):
@@ -57,16 +73,19 @@ def read_entries(store: Store, path: str) -> Iterator[Entry]:
 
 
 def join_parts(
-    store: Store, stage: str, path: str, parts: Iterable[str], name_file: Callable[[str], str]
+    store: Store, stage: str, path: str, parts: Iterable[UserPart], name_file: Callable[[str], str]
 ) -> StagedFile | None:
     """Join the parts of a run into one object in its stage, to be published to `path`.
 
     `name_file` returns the final name of a file that a part names. None without parts.
     """
     batches = (
-        [(name_file(file), hashes) for file, hashes in read_entries(store, part)]
+        [
+            (name_file(file), hashes)
+            for file, hashes in _read_stream(part.data or store.read(part.path))
+        ]
         for part in parts
-        if part
+        if part.data or part.path
     )
     return stage_index(store, stage, path, batches)
 
@@ -90,7 +109,7 @@ def read_index(store: Store, paths: Iterable[str]) -> dict[str, Hashes]:
     parts: dict[str, list[Hashes]] = {}
     for path in paths:
         try:
-            entries = list(read_entries(store, path))
+            entries = list(_read_stream(store.read(path)))
         except (EventLakeError, pa.ArrowException):
             continue
         for file, hashes in entries:

@@ -24,7 +24,7 @@ from eventlake.pipeline.quarantine import merge_quarantine_parts
 from eventlake.pipeline.results import ChunkMeta, WriteResult, WrittenFile
 from eventlake.pipeline.stage_paths import new_path
 from eventlake.pipeline.tasks import Packed
-from eventlake.pipeline.user_index import write_part
+from eventlake.pipeline.user_index import make_part
 from eventlake.stores import Store
 from eventlake.stores.ranges import batch_by_size
 
@@ -156,7 +156,7 @@ def write_task(job: WriteJob, number: int) -> bytes:
                 rescued = result.rescued.get(unit.schema.name, 0) + rows.rescued
                 result.rescued[unit.schema.name] = rescued
         result.files = files.finish()
-        result.users = write_part(job.store, job.stage, f"write-{number:06d}", files.users())
+        result.users = make_part(job.store, job.stage, f"write-{number:06d}", files.users())
         # Fsync all files at the end, several at once: the disk has written most of them by then,
         # and one journal entry serves all that wait.
         list(pool.map(job.store.fsync, [file.path for file in result.files]))

