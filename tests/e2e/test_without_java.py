@@ -48,7 +48,7 @@ def test_the_demo_runs_without_java(tmp_path: Path, environment: dict[str, str])
 
 def test_a_unit_a_case_and_a_command_test_pass_without_java(environment: dict[str, str]) -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *TESTS],
+        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *TESTS],
         cwd=ROOT,
         env=environment,
         capture_output=True,
