@@ -78,11 +78,15 @@ def _format_decimals(numbers: pa.Array) -> pa.StringArray:
     return pc.utf8_rtrim(pc.utf8_rtrim(numbers.cast(pa.string()), "0"), ".")
 
 
+_WIDE_DECIMAL = pa.decimal256(40, 18)
+
+
 def _round_decimals(numbers: pa.Array) -> pa.Array:
     """Round to the column type decimal(38,6), half away from zero; it holds all exact decimals."""
     if numbers.type == COLUMN_DECIMAL:
         return numbers
-    return pc.round(numbers, 6, "half_towards_infinity").cast(COLUMN_DECIMAL)
+    wide = numbers.cast(_WIDE_DECIMAL)  # 99999999999999999999.9999999 gets one more digit
+    return pc.round(wide, 6, "half_towards_infinity").cast(COLUMN_DECIMAL)
 
 
 def _map_distinct(array: pa.Array, rule: Callable[[Any], Any], to: pa.DataType) -> pa.Array:

@@ -92,6 +92,10 @@ class Bucket(Store):
         return super().read(path)
 
     @RETRY_TRUNCATED.wraps
+    def read_if_exists(self, path: str) -> bytes | None:
+        return super().read_if_exists(path)
+
+    @RETRY_TRUNCATED.wraps
     def create(self, path: str, data: bytes) -> bool:
         return super().create(path, data)
 

@@ -38,6 +38,9 @@ class UnreachableBucket(Disk):
             raise Unavailable("no route to the bucket")
         return super().exists(path)
 
+    def read_if_exists(self, path: str) -> bytes | None:
+        return super().read_if_exists(path) if self.exists(path) else None
+
 
 def run_collector(
     store: Store, limits: Limits, scenario: Callable[[Collector], Awaitable[None]]

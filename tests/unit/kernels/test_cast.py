@@ -201,6 +201,12 @@ def test_decimals_are_exact_from_the_line_to_the_column(name: str) -> None:
     assert [int(value) for value in raw] == [millionths(text) for text in patterns]
 
 
+def test_a_decimal_that_is_rounded_to_one_more_digit() -> None:
+    column = pa.array([Decimal("99999999999999999999.9999995")], EXACT_DECIMAL)
+    rounded = cast_column(ValueKind.NUMBER, column, Type.DECIMAL).values
+    assert rounded.to_pylist() == [Decimal(10) ** 20]
+
+
 def test_numbers_are_exact_as_strings() -> None:
     patterns = PATTERNS["coarse"][::7]
     parsed = parse_lines([b'{"p":%s}' % text.encode() for text in patterns], PathKinds())
