@@ -17,6 +17,7 @@ from tests import lakes, processes
 from tests.aws import engine
 from tests.aws.moto import Aws
 from tests.aws.sources import SegmentSource, event
+from tests.tiers import long
 
 SOURCE = "ios-prod"
 STANDARD = {
@@ -326,6 +327,7 @@ def test_the_command_shows_what_is_ambiguous_as_a_table(aws: Aws) -> None:
 # Another engine
 
 
+@long
 def test_another_spark_reads_every_row(aws: Aws) -> None:
     source = make_source(aws, **VARIANTS["a prefix, partitioned"])
     adopted(source)

@@ -96,7 +96,7 @@ class Machine:
 
 
 @pytest.fixture(
-    params=["", RELEASES[0], pytest.param(RELEASES[1], marks=long)],
+    params=["", *(pytest.param(one, marks=long) for one in RELEASES)],
     ids=lambda release: release or "newest",
 )
 def machine(

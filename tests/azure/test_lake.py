@@ -25,6 +25,7 @@ from tests.azure.metastores import PASSWORD, USER, MariaDb, Metastore
 from tests.azure.refusing import Refusing
 from tests.azure.sources import AzureSource, Place
 from tests.lakes import InlineRunner, load, small_sample, sync
+from tests.tiers import long
 
 PREFIXES = {"segment-logs", "segment-stage", "segment-data", "staging"}
 
@@ -167,7 +168,7 @@ def test_a_schema_says_since_when_a_column_is_there(azure: Azure, tmp_path: Path
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("way", ["server", "database"])
+@pytest.mark.parametrize("way", ["server", pytest.param("database", marks=long)])
 def test_another_spark_reads_every_table(
     way: str, azure: Azure, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ from tests import lakes, processes
 from tests.azure.azurite import KEY, Azure, azure
 from tests.databricks.standin import CLUSTER, PRINCIPAL, SECRET, StandIn, databricks
 from tests.processes import PATIENCE
+from tests.tiers import long
 
 __all__ = ["azure", "databricks"]
 
@@ -68,7 +69,9 @@ def wait_until(holds: Callable[[], object]) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("runtime", ["16.4.x-scala2.12", "17.3.x-scala2.13"])
+@pytest.mark.parametrize(
+    "runtime", [pytest.param("16.4.x-scala2.12", marks=long), "17.3.x-scala2.13"]
+)
 def test_what_was_submitted_runs_and_lands_the_same_tables(
     lake: AzureSettings, databricks: StandIn, tmp_path: Path, runtime: str
 ) -> None:
