@@ -72,7 +72,7 @@ lint: setup  ## ruff, mypy --strict, the import contracts
 kills: setup  ## kill -9 of servers and workers under load, ten minutes on each database
 	EVENTLAKE_KILL_SECONDS=$${EVENTLAKE_KILL_SECONDS:-600} \
 	EVENTLAKE_KILL_SEED=$${EVENTLAKE_KILL_SEED:-$$(date +%s)} \
-	$(BIN)/python -m pytest tests/server/test_kills.py -s
+	$(BIN)/python -m pytest tests/server/test_kills.py -s -m ''
 
 recover: setup  ## rebuild a lost database of 10,000 runs from its lake, on both databases
 	EVENTLAKE_RECOVER_RUNS=10000 $(BIN)/python -m pytest tests/control/test_recover.py -k months -s

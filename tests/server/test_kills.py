@@ -33,6 +33,7 @@ from eventlake.services.read import open_lake
 from tests.postgres import create_database
 from tests.processes import SHORT_LIVED
 from tests.server.test_up import MAIN
+from tests.tiers import long
 
 SECONDS = float(os.environ.get("EVENTLAKE_KILL_SECONDS", "15"))
 IS_LONG = "EVENTLAKE_KILL_SECONDS" in os.environ
@@ -168,7 +169,7 @@ class Campaign:
         return all(run["ended_at"] for run in self.read_runs() if run["id"] in runs)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=long)])
 def campaign(request: Any, tmp_path: Path) -> Any:
     if request.param == "sqlite":
         url = str(tmp_path / "eventlake.db")
