@@ -39,7 +39,7 @@ demo: setup  ## land a sample in ./demo-lake, show the tables, run a query
 	$(BIN)/eventlake tables --lake demo-lake
 	$(BIN)/eventlake query "select day, hr, count(*) as orders, sum(total) as revenue from web.order_completed group by all order by all" --lake demo-lake
 
-test: setup  ## every test, exactly as CI
+test: setup  ## the tests, exactly as CI
 	@$(BIN)/python -m tests.prefetch & \
 	$(BIN)/python -m pytest $(PARALLEL)
 
