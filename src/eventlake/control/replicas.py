@@ -55,7 +55,8 @@ class Heartbeat:
                     self.beat()
                 due = self.clock.monotonic() + RENEW_EVERY.total_seconds()
             self.clock.sleep(POLL_SECONDS)
-        self.leave()
+        with suppress(Unavailable):  # others see that it has vanished
+            self.leave()
 
     def beat(self) -> None:
         """Say that this server is alive; remove those that were not seen for a day."""

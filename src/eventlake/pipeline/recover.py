@@ -52,13 +52,8 @@ class RecoveredSource(NamedTuple):
     """The tables that the catalog still refuses."""
 
 
-def recover(lake: Lake, ledger: Ledger, progress: Progress) -> tuple[tuple[str, ...], State]:
-    """As `recover_source`, for callers that need no refusals."""
-    return recover_source(lake, ledger, progress)[:2]
-
-
-def recover_source(lake: Lake, ledger: Ledger, progress: Progress) -> RecoveredSource:
-    """Finish committed runs; return the runs that died uncommitted, and the ledger's state.
+def recover(lake: Lake, ledger: Ledger, progress: Progress) -> RecoveredSource:
+    """Finish committed runs; return those that died uncommitted, the ledger's state and refusals.
 
     First registers what the catalog refused earlier. A committed run that is alive is only helped
     to publish. Stages of uncommitted runs stay, for the commit that abandons them. Errors of tables

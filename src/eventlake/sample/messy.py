@@ -11,7 +11,7 @@ from eventlake.sample.properties import Properties
 NUMBER_SHARE = 0.01
 """The share of texts that are sent as numbers."""
 EVERY = 7
-"""Of so many properties, one is an array of numbers and one an object of computed numbers."""
+"""One property in this many is an array of numbers, and one an object of computed numbers."""
 PARTS = ("lat", "lon", "ratio")
 
 

@@ -145,7 +145,7 @@ class Compactor:
         First finishes crashed runs. Raises `Conflict` if another run has replaced one of the files.
         """
         self.progress.step("plan", 0, 1, 0)
-        dead, _ = recover(self.parts, self.ledger, self.progress)
+        dead = recover(self.parts, self.ledger, self.progress).dead
         file_bytes = self.tunables.write.file_bytes
         found = find_small_files(self.parts, self.ledger, self.older_than, file_bytes)
         selected = select_merges(found.files, MAX_FILES, MAX_PARTITION_BYTES)

@@ -87,7 +87,7 @@ def drop(
     ledger = find_ledger(parts, source)
 
     def attempt() -> DropResult:
-        dead, state = recover(parts, ledger, progress)
+        dead, state, _ = recover(parts, ledger, progress)
         plan, history = _make_plan(parts, ledger, state, tables)
         if not plan.removes and not state.inputs and not state.tables:
             return _make_result(parts, plan, history, status="nothing")

@@ -140,7 +140,7 @@ def erase_source(
     ledger = parts.ledger(folder)
 
     def attempt() -> SourceErasure:
-        dead, state = recover(parts, ledger, progress)
+        dead, state, _ = recover(parts, ledger, progress)
         files = read_source_files(parts, folder, state)
         with detect_changes(ledger, state.sequence):
             matches = _find_files(files, ids)

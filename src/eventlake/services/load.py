@@ -24,7 +24,7 @@ from eventlake.model.tunables import Tunables
 from eventlake.model.values import FrozenModel
 from eventlake.pipeline.finish import FinishResult
 from eventlake.pipeline.plan import check_settings, make_plan, rename_warnings
-from eventlake.pipeline.recover import UnfinishedRuns, find_unfinished_runs, recover_source
+from eventlake.pipeline.recover import UnfinishedRuns, find_unfinished_runs, recover
 from eventlake.pipeline.retyped import CatalogTypes, find_retyped
 from eventlake.pipeline.submit import submit_run
 from eventlake.pipeline.sync import Run
@@ -209,10 +209,10 @@ def load(  # noqa: PLR0913 - each is an option of the command
         spark = spark_provider(where, parts)
         resume = partial(Run, parts, ledger, spark, progress=progress)
         follow_detached_jobs(ledger, resume, lambda: open_runner(lake, parts.store, where, False))
-    dead, state, refusals = recover_source(parts, ledger, progress)
+    dead, state, refusals = recover(parts, ledger, progress)
     if finish_requests(parts, progress):  # raw logs have other names now
         settings, stores, listing = _find_inputs(parts, given, paths)
-        dead, state, refusals = recover_source(parts, ledger, progress)
+        dead, state, refusals = recover(parts, ledger, progress)
     if not (state.settings and have_same_claims(state.settings, settings)):
         check_claims(parts.store, parts.layout, settings)
     check_settings(state, settings)

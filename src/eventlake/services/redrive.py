@@ -142,7 +142,7 @@ def redrive(  # noqa: PLR0913 - as `replay`
 
     def attempt() -> RedriveResult:
         progress.step("plan", 0, 1, 0)
-        dead, state = recover(parts, ledger, progress)
+        dead, state, _ = recover(parts, ledger, progress)
         settings, in_catalog = _settings_of(state), find_retyped(parts, ledger, state)
         now = parts.clock.time_ns()
         plan = make_plan(state, settings, (), now, tunables, in_catalog.retyped)

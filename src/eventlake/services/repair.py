@@ -48,7 +48,7 @@ def _settings_history(ledger: Ledger) -> Iterator[SourceSettings]:
 
 def _repair_source(lake: Lake, ledger: Ledger) -> RepairResult:
     ledger.rebuild_snapshot()
-    _, state = recover(lake, ledger, NoProgress())
+    state = recover(lake, ledger, NoProgress()).state
     if state.settings is None:
         return RepairResult(source=ledger.folder)
     source, problems = state.settings.source, list[str]()

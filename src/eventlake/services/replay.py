@@ -183,7 +183,7 @@ def replay(  # noqa: PLR0913 - each is an option of the command
 
     def attempt() -> ReplayResult:
         progress.step("plan", 0, 1, 0)
-        dead, state = recover(parts, ledger, progress)
+        dead, state, _ = recover(parts, ledger, progress)
         with detect_changes(ledger, state.sequence):
             prepared = _prepare(parts, ledger, state, request)
         plan = prepared.plan

@@ -137,7 +137,7 @@ def retype(
     def attempt() -> RetypeResult:
         progress.step("plan", 0, 1, 0)
         # First finish crashed runs: the plan reads their files.
-        dead, state = recover(parts, _find_table(parts, table).ledger, progress)
+        dead, state, _ = recover(parts, _find_table(parts, table).ledger, progress)
         target = _find_table(parts, table)
         parsed = _parse_types(target, types)
         with detect_changes(target.ledger, target.state.sequence):
