@@ -54,7 +54,7 @@ _NUMBER_COLUMNS = (Type.DECIMAL, Type.STRING)
 
 @dataclass
 class TableReader:
-    """Builds the chunks of one table; remembers the kinds of its paths from block to block."""
+    """Builds the chunks of one table; learns the kinds of its paths from block to block."""
 
     call: Call
     naming: Naming
@@ -67,7 +67,7 @@ class TableReader:
     """Most columns made of sparse values; with more, values go to the overflow."""
     string_paths: set[Path] = field(default_factory=set)
     """Paths of new columns that were reported as strings, which no other value can change."""
-    kinds: PathKinds = field(init=False)
+    kinds: PathKinds = field(default_factory=PathKinds)
     standard_types: dict[str, Type] = field(init=False)
     standard_sources: dict[Path, Leaf] = field(init=False)
     """The paths that the standard columns are made of."""
@@ -81,7 +81,7 @@ class TableReader:
             one.path: Leaf(one.path, one.column, exact=True) for one in standard
         }
         self.reserved = {*self.standard_types, *self.date_partition.columns, RESCUED}
-        self.kinds = PathKinds(keeps_number_text=self._keeps_number_text)
+        self.kinds.keeps_number_text = self._keeps_number_text
 
     def leaf(self, path: Path) -> Leaf:
         """Return a path with the column that its values are for, which several paths may share."""

@@ -14,6 +14,7 @@ from eventlake.kernels.chunk import TableReader, build_chunk
 from eventlake.kernels.chunk_format import encode_batch, read_batch
 from eventlake.kernels.dedupe import hash_ids
 from eventlake.kernels.jsontext import TooDeep
+from eventlake.kernels.kinds import PathKinds
 from eventlake.kernels.line_ids import list_ids
 from eventlake.kernels.parse import MAX_SLOW_BYTES, BlockTooLarge
 from eventlake.kernels.route import LINE_BITS, Event, RejectedLine, split_deep
@@ -86,7 +87,7 @@ class ChunkWriter:
     """Invalid lines that are not yet written to the quarantine."""
     result: ReadResult = field(default_factory=ReadResult)
     _readers: dict[str, TableReader] = field(default_factory=dict)
-    """The reader of each table, which learns the kinds of its paths."""
+    """The reader of each table."""
     _users: HashCollector = field(default_factory=HashCollector)
     """The users' ids in each input. A replay has them from the loads."""
     _observations: ObservationBuffer = field(init=False)
@@ -240,8 +241,23 @@ class ChunkWriter:
                 settings.date_partition,
                 existing or {},
                 settings.max_columns - budget_used(types),
+                kinds=_learned_kinds(self.job.run_id).setdefault(table, PathKinds()),
             )
         return self._readers[table]
+
+
+_kinds_by_run: dict[str, dict[str, PathKinds]] = {}
+
+
+def _learned_kinds(run_id: str) -> dict[str, PathKinds]:
+    """Return what the tasks of a run have learned of each table in this process.
+
+    Only how fast lines are read depends on it. A task has too few lines of most tables to earn what
+    learning their kinds costs.
+    """
+    if run_id not in _kinds_by_run:
+        _kinds_by_run.clear()  # those of an earlier run
+    return _kinds_by_run.setdefault(run_id, {})
 
 
 @dataclass

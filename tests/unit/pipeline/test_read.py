@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eventlake.kernels import parse
+from eventlake.kernels.kinds import PathKinds
 from eventlake.model.naming import Call
 from eventlake.model.tunables import ReadTunables
 from eventlake.pipeline.chunks import ReadJob
@@ -163,3 +166,22 @@ def test_every_spill_is_in_one_task_and_those_of_a_table_together(
     for task in tasks:
         together = [table for table, _ in groupby(task, key=lambda spill: spill.table)]
         assert len(together) == len(set(together))
+
+
+def test_tasks_of_a_run_in_one_process_learn_a_table_once(
+    job: ReadJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned: list[str] = []
+    learn = parse._learn_sample
+
+    def count(sample: Sequence[bytes], kinds: PathKinds) -> None:
+        learned.append(json.loads(sample[0])["event"])
+        learn(sample, kinds)
+
+    monkeypatch.setattr(parse, "_learn_sample", count)
+    chunks_only = replace(job, tunables=replace(job.tunables, spill_bytes=0))
+    for number in range(FILES):
+        read_task(chunks_only, number)
+    assert learned.count("Common") == 1
+    read_task(replace(chunks_only, run_id="another"), 0)
+    assert learned.count("Common") == 2
