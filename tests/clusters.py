@@ -9,6 +9,7 @@ from pathlib import Path
 import pyspark
 
 from tests import processes
+from tests.java import find_full_java
 
 SPARK = Path(pyspark.__file__).parent
 """The home of the installed Spark."""
@@ -43,6 +44,7 @@ def standalone(
 
 def _start(home: Path, log: Path, name: str, *arguments: str) -> "subprocess.Popen[bytes]":
     """Start a master or a worker in a session of its own."""
+    find_full_java()
     environment = {
         **os.environ,
         **processes.SHORT_LIVED,

@@ -321,3 +321,19 @@ def test_a_job_whose_log_is_gone_has_failed(tmp_path: Path) -> None:
     runner = ChildRunner(resolve_settings(tmp_path), logs=tmp_path)
     assert runner.state("1") == JobState(Phase.FAILED, "its log is empty")
     runner.cancel("1")
+
+
+class EndsWhileLookedAt(ChildRunner):
+    """Its jobs end between two looks at them."""
+
+    def _is_running(self, handle: str) -> bool:
+        self._children[handle].wait(processes.PATIENCE)
+        return super()._is_running(handle)
+
+
+def test_a_job_that_ends_while_it_is_looked_at_says_why(tmp_path: Path) -> None:
+    script = "import time; time.sleep(0.5); raise SystemExit('no licence')"
+    command = (sys.executable, "-c", script)
+    runner = EndsWhileLookedAt(resolve_settings(tmp_path), logs=tmp_path, command=command)
+    job = runner.submit("load", "stage/1/job.json")
+    assert runner.state(job) == JobState(Phase.FAILED, "exit status 1: no licence")

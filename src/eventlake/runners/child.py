@@ -82,8 +82,9 @@ class ChildRunner:
         return handle
 
     def state(self, handle: str) -> JobState:
-        text = self._read_tail(handle)
-        if self._is_running(handle):
+        is_running = self._is_running(handle)
+        text = self._read_tail(handle)  # after that: a job that has ended has written all of it
+        if is_running:
             return JobState(Phase.RUNNING, step=_last_step(text))
         child = self._children.get(handle)
         status = child.returncode if child else None

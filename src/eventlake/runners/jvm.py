@@ -8,6 +8,7 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -52,22 +53,35 @@ def start_gateway(java: Java, conf: Mapping[str, str], log: Path, options: Seque
     """
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 - it takes a second
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, log.open("ab") as output:
         connection = Path(folder) / "connection"
-        with log.open("ab") as output:
-            jvm = subprocess.Popen(
-                [*_IGNORE_INTERRUPTS, *_command(java, conf, options)],
-                env=_environment(connection, log),
-                stdin=subprocess.PIPE,  # its end makes the JVM exit
-                stdout=output,
-                stderr=output,
+        command = [*_IGNORE_INTERRUPTS, *_command(java, conf, options)]
+        jvms: list[subprocess.Popen[bytes]] = []
+
+        def start() -> None:
+            jvms.append(
+                subprocess.Popen(
+                    command,
+                    env=_environment(connection, log),
+                    stdin=subprocess.PIPE,  # its end makes the JVM exit
+                    stdout=output,
+                    stderr=output,
+                )
             )
+
+        # Signals raise exceptions in the main thread only, so that this one cannot lose the JVM.
+        starter = ThreadPoolExecutor(1)
         try:
+            starter.submit(start).result()
+            [jvm] = jvms
             port, secret = _wait_for_connection(jvm, connection)
         except BaseException:  # such as a cancelled run
-            with jvm:  # closes its input and waits
-                jvm.kill()  # it would live on: without the folder it cannot say where it listens
+            starter.shutdown()  # waits for the thread
+            for jvm in jvms:
+                with jvm:  # closes its input and waits
+                    jvm.kill()  # it would live on: it could not say where it listens
             raise
+        starter.shutdown()
     own = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
     try:
         os.environ.update(own)

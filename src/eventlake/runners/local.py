@@ -91,8 +91,9 @@ def spark_session(master: str, settings: Mapping[str, str], log: Path) -> "Spark
         raise Unavailable(f"the Spark JVM has exited; its log is {log}") from problem
     if active is not None:
         _stop(active, settings)
-    java = find_java()
-    options = use_archive(java, class_path()) if local_cores(master) else ()
+    is_local = bool(local_cores(master))
+    java = find_java(full=not is_local)
+    options = use_archive(java, class_path()) if is_local else ()
     return _new_session(master, settings, log, (java, options))
 
 

@@ -66,6 +66,16 @@ def test_no_java_says_what_to_install() -> None:
         find_java()
 
 
+def test_the_package_is_not_used_for_clusters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_package(tmp_path / "modules", monkeypatch)
+    with pytest.raises(InvalidSettings, match="for a cluster, install Java 17 or newer"):
+        find_java(full=True)
+    on_path = install(tmp_path / "path/java", "17")
+    assert find_java(full=True).path == on_path
+
+
 def test_an_old_java_is_named(tmp_path: Path) -> None:
     java = install(tmp_path / "path/java", "1.8.0_412")
     with pytest.raises(InvalidSettings, match=f"needs Java 17, and {java} is 8: install Java 17"):
