@@ -53,9 +53,12 @@ def run(*command: str) -> None:
 
 
 def pip_install(folder: Path, *requirements: str) -> None:
-    """Install packages into a folder for PYTHONPATH: it can be moved, an environment cannot."""
+    """Install packages into a folder for PYTHONPATH: it can be moved, an environment cannot.
+
+    Only what is imported later is compiled, then.
+    """
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    run(*pip, "--target", str(folder), *requirements)
+    run(*pip, "--no-compile", "--target", str(folder), *requirements)
 
 
 def spark_release(version: str) -> Path:

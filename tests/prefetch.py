@@ -13,6 +13,7 @@ from tests.aws.trino import download_trino
 from tests.azure.metastores import download_hive
 from tests.databricks.runs import download_job_packages
 from tests.delta_env import duckdb_with_delta, spark_with_delta
+from tests.deploy.test_tools import download_checkov
 from tests.downloads import spark_release
 from tests.e2e.test_spark_releases import RELEASES
 
@@ -28,6 +29,7 @@ if __name__ == "__main__":
         spark_with_delta,
         duckdb_with_delta,
         download_job_packages,
+        download_checkov,
     )
     for download in downloads:
         with suppress(pytest.fail.Exception, pytest.skip.Exception):

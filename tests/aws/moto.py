@@ -1,4 +1,4 @@
-"""AWS on this machine: a `moto_server` process, its environment, and a bucket for each test."""
+"""AWS on this machine: a process of moto, its environment, and a bucket for each test."""
 
 import os
 import socket
@@ -20,7 +20,6 @@ from eventlake import aws as ours
 from eventlake.lakes.aws_settings import AwsSettings
 from tests.processes import end_session, wait_for_line
 
-SERVER = str(Path(sys.executable).parent / "moto_server")
 PATIENCE = 60.0
 """Seconds that a server may take to answer."""
 REGION = "us-east-1"
@@ -156,7 +155,7 @@ def free_port() -> int:
 def _start(log: Path) -> "subprocess.Popen[bytes]":
     with log.open("wb") as said:
         return subprocess.Popen(
-            [SERVER, "-H", "127.0.0.1", "-p", "0"],
+            [sys.executable, "-m", "tests.aws.moto_server"],
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=subprocess.STDOUT,

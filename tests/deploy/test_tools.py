@@ -7,17 +7,16 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 from eventlake.lakes import lake_settings
 from tests.deploy.module import MODULE
+from tests.downloads import cached, pip_install
 
-CHECKOV = "checkov==3.3.30"
+CHECKOV = "3.3.30"
 TERRAFORM = shutil.which("terraform") or ""
 
 needs_terraform = pytest.mark.skipif(
@@ -226,33 +225,14 @@ def test_the_azure_settings_are_a_file_that_eventlake_reads(
 
 @pytest.fixture(scope="module")
 def checkov() -> Path:
-    """Checkov in an environment of its own, since it pins a hundred packages; made once."""
-    caches = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "eventlake-tests"
-    release = f"{sys.version_info.major}.{sys.version_info.minor}"
-    folder = caches / f"{CHECKOV.replace('==', '-')}-python{release}"
-    problem = None if folder.is_dir() else install(folder)
-    if problem and os.environ.get("CI") == "true":
-        pytest.fail(f"Checkov is needed in CI: {problem}")
-    if problem:
-        pytest.skip(f"Checkov cannot be had here: {problem}")
-    return folder
+    return download_checkov()
 
 
-def install(folder: Path) -> str | None:
-    """Why it cannot be; a folder of that name is always a whole one."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as new:
-        # A folder of packages may be moved, and an environment may not.
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        try:
-            done = started([*pip, "--target", new, CHECKOV], folder.parent)
-        except subprocess.TimeoutExpired as slow:
-            return str(slow)
-        if done.returncode:
-            return done.stderr
-        with suppress(OSError):  # another run was first
-            Path(new).rename(folder)
-    return None
+def download_checkov() -> Path:
+    """Checkov in a folder of its own, since it pins a hundred packages."""
+    name = f"checkov-{CHECKOV}-python{sys.version_info.major}.{sys.version_info.minor}"
+    wanted = f"checkov=={CHECKOV}"
+    return cached("Checkov", name, lambda new: pip_install(new, wanted))
 
 
 def scan(checkov: Path, folder: Path) -> dict[str, Any]:
