@@ -93,6 +93,9 @@ def test_denied_before_the_commit_lands_nothing(
         lakes.load(world.files, lake)
     assert str(refused.value).startswith("no permission to ")
     assert f"grant {case.grant}" in str(refused.value)
+    if case.settings:
+        statement = json.loads(refused.value.grant)
+        assert statement["Action"] == ["kms:GenerateDataKey", "kms:Decrypt"]
     told = check_nothing_landed(lake, commits=int(case.earlier))
     assert set(told) <= {"EventLake.InsufficientPermissions"}
     assert lakes.load(world.files, lake).status == "finished"

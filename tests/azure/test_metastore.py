@@ -234,6 +234,7 @@ def test_a_user_who_may_not_use_the_database(mariadb: MariaDb) -> None:
     problem = refused(start(mariadb.database("mysql")))
     assert isinstance(problem, InsufficientPermissions)
     assert "grant all privileges on mysql.* to hive" in str(problem)
+    assert problem.grant == "GRANT ALL PRIVILEGES ON `mysql`.* TO 'hive'@'%'"
 
 
 def test_a_database_of_something_else(mariadb: MariaDb) -> None:
