@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, model_validator
 
 from eventlake.errors import InvalidSettings
-from eventlake.model.lake import LakeSettings
+from eventlake.model.lake import LakeSettings, Place
 
 REGION = r"^(us(-gov)?|af|ap|ca|cn|il|me|mx|eu|sa)-(central|(north|south)?(east|west)?)-\d$"
 BUCKET = r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"
@@ -183,6 +183,10 @@ class AwsSettings(LakeSettings):
     @property
     def has_cluster(self) -> bool:
         return bool(self.emr_cluster_id or self.emr_serverless_application_id)
+
+    @property
+    def place(self) -> Place:
+        return Place(f"s3://{self.s3_bucket}", self.s3_endpoint)
 
     @classmethod
     def parse_address(cls, address: str) -> Mapping[str, str]:

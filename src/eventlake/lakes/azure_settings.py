@@ -11,6 +11,7 @@ from eventlake.errors import InvalidSettings
 from eventlake.lakes.databricks_clusters import DatabricksClusters
 from eventlake.model.azure import AZURE_SECRETS, AzureLogin
 from eventlake.model.databricks import DATABRICKS_SECRETS
+from eventlake.model.lake import Place
 
 STORAGE_ACCOUNT = r"^[a-z0-9]{3,24}$"
 CONTAINER = r"^[a-z0-9]+(-[a-z0-9]+)*$"
@@ -141,6 +142,11 @@ class AzureSettings(DatabricksClusters):
         if re.search(r"[?&](password|user)=", url):
             raise ValueError("without user and password: set metastore_user and METASTORE_PASSWORD")
         return url
+
+    @property
+    def place(self) -> Place:
+        account = f"{self.storage_account}.dfs.core.windows.net"
+        return Place(f"abfss://{self.storage_container}@{account}", self.endpoint)
 
     @classmethod
     def parse_address(cls, address: str) -> Mapping[str, str]:

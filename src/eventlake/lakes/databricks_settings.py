@@ -10,6 +10,7 @@ from eventlake.lakes.azure_settings import OPTIONAL_GUID
 from eventlake.lakes.databricks_clusters import DatabricksClusters
 from eventlake.model.azure import AzureLogin
 from eventlake.model.databricks import DatabricksAuth
+from eventlake.model.lake import Place
 
 HOST = r"^(https://)?[a-z0-9-]+(\.[a-z0-9-]+)+/?$|^http://127\.0\.0\.1:\d+$"
 STORAGE = (
@@ -160,6 +161,10 @@ class DatabricksSettings(DatabricksClusters):
         if self.registration is Registration.API and self.format != "delta":
             raise ValueError("registration is 'api', which needs format = 'delta'")
         return self
+
+    @property
+    def place(self) -> Place:
+        return Place(self.storage, self.endpoint)
 
     @property
     def is_in_s3(self) -> bool:

@@ -51,6 +51,8 @@ class ColumnDetail(FrozenModel):
     name: str
     type: str
     is_pinned: bool = False
+    is_fixed: bool = False
+    """Whether no retype can change its type, which is the same in every table."""
     null_share: float | None = None
     """Of the rows that were looked at; None without any."""
     rescued: int = 0

@@ -1,13 +1,22 @@
 """What the settings of all kinds of lakes have in common."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from eventlake.errors import InvalidSettings
-from eventlake.model.settings import explain_error
+from eventlake.model.validation import explain_errors
 from eventlake.model.values import FrozenModel
+
+
+class Place(NamedTuple):
+    """Where the data of a lake is: no two lakes of a workspace have the same place."""
+
+    address: str
+    """The absolute path of a folder, or the URL of a bucket or container."""
+    endpoint: str = ""
+    """The server of the bucket, if it is not the cloud's."""
 
 
 class LakeSettings(FrozenModel):
@@ -41,6 +50,11 @@ class LakeSettings(FrozenModel):
         """Whether runs are on a cluster instead of this machine."""
         return False
 
+    @property
+    def place(self) -> Place:
+        """Where the lake's data is, by which two lakes are compared."""
+        return Place(f"{self.kind}:{getattr(self, self.chosen_by)}")
+
     @classmethod
     def parse_address(cls, address: str) -> Mapping[str, str]:
         """The settings in an address of this kind; raises InvalidSettings for a wrong one."""
@@ -52,7 +66,7 @@ class LakeSettings(FrozenModel):
         try:
             return cls.model_validate(values)
         except ValidationError as problem:
-            raise InvalidSettings("; ".join(map(explain_error, problem.errors()))) from problem
+            raise InvalidSettings(explain_errors(problem.errors(), cls)) from problem
 
     def to_words(self) -> list[str]:
         """The settings that are not the defaults as words `name=value`, without secrets."""

@@ -120,6 +120,11 @@ def standard_columns(call: Call, naming: Naming) -> tuple[StandardColumn, ...]:
     )
 
 
+def find_fixed_columns(call: Call, naming: Naming) -> frozenset[str]:
+    """The columns whose types are the same in every table of this call and cannot be changed."""
+    return frozenset({one.column for one in standard_columns(call, naming)} | {RESCUED})
+
+
 def new_table(name: str, call: Call, naming: Naming) -> TableSchema:
     """A table with the standard columns only."""
     standard = standard_columns(call, naming)

@@ -18,6 +18,7 @@ from eventlake.errors import InvalidSettings
 from eventlake.model.durations import parse_duration
 from eventlake.model.layout import DatePartition
 from eventlake.model.naming import Naming, database_name, snake_case
+from eventlake.model.validation import explain_errors
 from eventlake.model.values import FrozenModel
 
 M = TypeVar("M", bound=FrozenModel)
@@ -312,20 +313,4 @@ def validate_settings(model: type[M], values: Mapping[str, object]) -> M:
     try:
         return model.model_validate(values)
     except ValidationError as problem:
-        raise InvalidSettings("; ".join(map(explain_error, problem.errors()))) from problem
-
-
-def explain_error(error: Any) -> str:
-    """A pydantic error as one line: which setting, its value, what is allowed."""
-    setting = ".".join(str(part) for part in error["loc"])
-    allowed = error["msg"].removeprefix("Value error, ")
-    if not setting:  # a rule over several settings, whose message names them
-        return str(allowed)
-    if error["type"] == "missing":
-        return f"{setting} is missing"
-    if error["type"] == "extra_forbidden":
-        return f"{setting} is not a setting"
-    allowed = allowed.replace("Input should be", "it should be", 1)
-    allowed = allowed.replace("String should match pattern", "it should match", 1)
-    allowed = allowed.replace("'^$|", "'", 1)  # it may also be empty, which is the default
-    return f"{setting} is {error['input']!r}: {allowed}"
+        raise InvalidSettings(explain_errors(problem.errors(), model)) from problem
