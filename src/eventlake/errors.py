@@ -67,6 +67,14 @@ class Conflict(EventLakeError):
     code = "EventLake.Conflict"
 
 
+class SourceBusy(Conflict):
+    """Another run of the same source has not ended; `run` is its number."""
+
+    def __init__(self, message: str, run: int) -> None:
+        super().__init__(message)
+        self.run = run
+
+
 class Changed(Conflict):
     """An object that somebody else changed meanwhile."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
+import pytest
 
 from eventlake.services.suppress import suppress_users
 from tests.collect.servers import KEY, archived, event, rejected, serving, spooled
@@ -181,13 +182,15 @@ def test_behind_a_proxy_the_forwarded_address_is_stored(tmp_path: Path) -> None:
     assert archived(lake)[0]["context"] == {"ip": "203.0.113.9"}
 
 
-def test_a_port_in_use_is_a_usage_error(tmp_path: Path) -> None:
+def test_a_port_in_use_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from eventlake.cli.main import main
 
     with serving(tmp_path / "lake") as server:
         port = server.url.rpartition(":")[2]
         lake = str(tmp_path / "other")
         assert main(["serve", "--source", "web", "--lake", lake, "--port", port]) == 2
+    sentence = f"port {port} of 127.0.0.1 is in use: stop what uses it, or give --port"
+    assert sentence in capsys.readouterr().err
 
 
 def test_a_load_of_the_whole_lake_finds_only_sealed_files(tmp_path: Path) -> None:

@@ -57,6 +57,8 @@ _DEFAULT_ALLOWED_HEADERS = b"authorization, content-type, content-encoding, x-re
 _MAX_ALLOWED_HEADERS_BYTES = 4096
 _MAX_QUERY_FIELDS = 100
 
+OWN_PATHS = ("/health", "/openapi.json")
+"""Paths that a mounted app does not answer; the second describes the tracking API."""
 NO_COLLECTOR = "this server does not collect events (--only): send them to one that does"
 
 
@@ -75,7 +77,7 @@ class App:
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
     metrics: Metrics = field(default_factory=Metrics)
     mount: Mount | None = None
-    """Answers all paths but `/v1/…` and `/health`, if there is one."""
+    """Answers all paths but `/v1/…` and `OWN_PATHS`, if there is one."""
     collects: bool = True
     """Whether events are accepted at all; if not, clients are asked to send them again later."""
 
@@ -90,7 +92,8 @@ class App:
         `Refusal` for a wrong key, and a 400 one for a body that will be too large.
         """
         request.path = request.path.rstrip("/")
-        if self.mount and not request.path.startswith(_OWN_PREFIX) and request.path != "/health":
+        is_own = request.path.startswith(_OWN_PREFIX) or request.path in OWN_PATHS
+        if self.mount and not is_own:
             request.is_mounted = request.stores_body = True
             return
         if not self.collects and request.path.startswith(_OWN_PREFIX):

@@ -3,7 +3,7 @@
 import binascii
 import re
 from base64 import b64decode
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from eventlake.collect.refusal import Refusal
@@ -27,10 +27,12 @@ class SourceKeys:
     """The source of each write key.
 
     It never changes: to change keys or sources while requests arrive, replace it as a whole.
-    Raises `InvalidSettings` for a key that two sources have.
+    `waiting` has the keys of sources that cannot be served at the moment. Raises `InvalidSettings`
+    for a key that two sources have.
     """
 
-    def __init__(self, keys: Iterable[WriteKey]) -> None:
+    def __init__(self, keys: Iterable[WriteKey], waiting: Container[str] = ()) -> None:
+        self._waiting = waiting
         self._by_key: dict[str, WriteKey] = {}
         for key in keys:
             other = self._by_key.setdefault(key.key, key)
@@ -48,13 +50,16 @@ class SourceKeys:
     def find(self, key: str | None) -> Source:
         """Return the source of a key.
 
-        Raises a 401 `Refusal` if the key is missing or wrong, or its source is disabled.
+        Raises a 401 `Refusal` if the key is missing or wrong, or its source is disabled; 503, with
+        which clients send the event again, if the source cannot be served at the moment.
         """
         if not key:
             raise Refusal(401, "no_write_key", "send the write key as Basic user or `writeKey`")
         # A lookup compares keys only if their hashes, which differ in each process, are equal. So
         # the time it takes does not tell how much of a guessed key is right.
         match = self._by_key.get(key)
+        if match is None and key in self._waiting:
+            raise Refusal(503, "not_served", "the source cannot be served now; send it again")
         if match is None:
             raise Refusal(401, "invalid_write_key", "no source has this write key")
         if not match.enabled:

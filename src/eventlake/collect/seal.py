@@ -31,6 +31,7 @@ class Sealer:
         self._store, self._archive_path = store, archive_path
         self._find_forgotten = find_forgotten
         self._report_failure = report_failure
+        self._was_there = store.is_there
         self._queue: deque[Segment] = deque()
         self._changed = threading.Condition()
         self._stopping = False
@@ -78,6 +79,8 @@ class Sealer:
         retry_seconds = MIN_RETRY_SECONDS
         while (segment := self._wait_for_segment()) is not None:
             try:
+                if self._was_there:
+                    self._store.check_not_gone()
                 path = self._archive_path(segment)
                 seal_segment(segment, self._store, path, self._find_forgotten)
             except Exception as problem:  # any failure may be temporary
@@ -85,7 +88,7 @@ class Sealer:
                 self._pause(retry_seconds)
                 retry_seconds = min(retry_seconds * 2, MAX_RETRY_SECONDS)
             else:
-                retry_seconds = MIN_RETRY_SECONDS
+                retry_seconds, self._was_there = MIN_RETRY_SECONDS, True
                 with self._changed:
                     self.backlog_bytes -= self._queue.popleft().size
                     self.sealed_files += 1

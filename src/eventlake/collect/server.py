@@ -1,6 +1,7 @@
 """A collector from start to end: recover the spools, listen, drain, seal."""
 
 import asyncio
+import errno
 import gc
 import os
 import signal
@@ -83,6 +84,10 @@ def open_listener(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=LISTEN_BACKLOG)
     except OSError as problem:
+        if problem.errno == errno.EADDRINUSE:
+            raise InvalidSettings(
+                f"port {port} of {host} is in use: stop what uses it, or give --port"
+            ) from problem
         raise InvalidSettings(f"cannot listen on {host}:{port}: {problem.strerror}") from problem
     except UnicodeError as problem:
         raise InvalidSettings(f"cannot listen on {host!r}: invalid address") from problem

@@ -18,6 +18,7 @@ from eventlake.collect.writer import Writer
 from eventlake.suppression import SuppressionList, read_suppressed_users
 
 WARNING_INTERVAL_SECONDS = 5.0
+ARCHIVE_POLL_SECONDS = 0.05
 LEARN_SECONDS = 60.0
 """Time in which a collector learns of a change of the suppression list, by whatever clock."""
 
@@ -114,12 +115,29 @@ class SourceRuntime:
         """
         with self._suppressing:
             if listed and listed.hashes != self._listed.hashes:
-                for writer in self._writers.values():  # forgotten users leave the spool now
-                    writer.rotate_soon()
+                self.archive_soon()  # forgotten users leave the spool now
             self._listed = self._listed if listed is None else listed
             if by_files is not None:
                 self._suppressed_by_files = by_files
             self.source.suppressed = self._listed.matcher(self._suppressed_by_files)
+
+    def archive(self, seconds: float) -> None:
+        """Wait until all events that were acknowledged before are archived, at most `seconds`.
+
+        Any thread but the event loop's may call this.
+        """
+        now = self._clock.time_ns() / 1e9
+        until = self._clock.monotonic() + seconds
+        self.archive_soon()
+        while (oldest := self._oldest_event_time()) is not None and oldest <= now:
+            if self._clock.monotonic() >= until:
+                return
+            self._clock.sleep(ARCHIVE_POLL_SECONDS)
+
+    def archive_soon(self) -> None:
+        """Have the events that were acknowledged before archived in the next moments."""
+        for writer in self._writers.values():
+            writer.rotate_soon()
 
     async def close_writers(self) -> None:
         """Write pending lines and complete the segments; later requests get 503."""
@@ -145,14 +163,20 @@ class SourceRuntime:
 
         Lag and bytes include the open segments; the lag is 0 if no event waits.
         """
-        times = [self._sealer.oldest_event_time, *(s.start_time for s in self._spools.values())]
-        oldest = min((moment for moment in times if moment is not None), default=None)
+        oldest = self._oldest_event_time()
         age = 0.0 if oldest is None else self._clock.time_ns() / 1e9 - oldest
         return {
             "archive_lag_seconds": round(max(0.0, age), 3),
             "spool_bytes": sum((s.size for s in self._spools.values()), self._sealer.backlog_bytes),
             "sealed_files": self._sealer.sealed_files,
         }
+
+    def _oldest_event_time(self) -> float | None:
+        """Unix seconds of the oldest event that is not archived; None if all are."""
+        # The spools first: a segment that leaves one is in the queue before.
+        times = [spool.start_time for spool in self._spools.values()]
+        times.append(self._sealer.oldest_event_time)
+        return min((moment for moment in times if moment is not None), default=None)
 
     def _archive_path(self, segment: Segment) -> str:
         """Return a segment's path in the lake: `<archive>/<day>/<name>.gz` for events.

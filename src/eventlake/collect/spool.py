@@ -105,13 +105,14 @@ class Spool:
         """Complete the open segment, if any, and pass it to `on_complete`; delete an empty one."""
         if self._file is None:
             return
-        file, segment = self._file, self._segment
-        self._file, self._segment = None, Segment(self.folder, 0)
+        file, segment, self._file = self._file, self._segment, None
         with suppress(OSError):  # the acknowledged bytes are synced, so archive them in any case
             os.close(file)
         if segment.size:
             self._on_complete(segment)
-        else:
+        # Only now: who waits for the segment's events must find it here or in the sealer's queue.
+        self._segment = Segment(self.folder, 0)
+        if not segment.size:
             segment.path.unlink(missing_ok=True)
 
     def _open_segment(self, day: int) -> int:

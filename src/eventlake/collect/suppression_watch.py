@@ -31,6 +31,8 @@ class SuppressionWatch:
 
         Raises the store's errors, and `Damaged`.
         """
+        if self._object:
+            self.store.check_not_gone()
         latest = self.store.find(SUPPRESSION)
         if latest == self._object:
             return False

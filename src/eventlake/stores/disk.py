@@ -39,7 +39,13 @@ class Disk(Store):
 
     @property
     def is_there(self) -> bool:
-        return Path(self.root).is_dir()
+        try:
+            with os.scandir(self.root) as entries:
+                return next(entries, None) is not None
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except PermissionError:  # the next operation says so
+            return True
 
     def __getstate__(self) -> dict[str, str]:
         return {"root": self.root}

@@ -41,8 +41,19 @@ class Store:
 
     @property
     def is_there(self) -> bool:
-        """Whether the root exists; a folder is made by the first object in it."""
+        """Whether there is something below the root: the first object makes its folder."""
         return True
+
+    def check_not_gone(self) -> None:
+        """Raise Unavailable if a lake that had something has nothing any more.
+
+        Its disk is not mounted, or its folder was moved: to write would begin another lake there.
+        """
+        if not self.is_there:
+            raise Unavailable(
+                f"{self.root} is gone or empty: mount its disk or move it back; to begin another "
+                "lake there, make the folder segment-logs in it"
+            )
 
     # What a disk and a bucket do each in its own way
 

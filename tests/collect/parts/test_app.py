@@ -203,6 +203,14 @@ def test_a_wrong_key_is_not_compared_with_the_right_one() -> None:
             keys.find(Incomparable(KEY[:-1] + end))
 
 
+def test_the_key_of_a_source_that_waits_is_to_be_sent_again() -> None:
+    keys = SourceKeys([WriteKey(KEY, make_source())], waiting={KEY, "waiting"})
+    assert keys.find(KEY)
+    with pytest.raises(Refusal, match="not_served") as refused:
+        keys.find("waiting")
+    assert refused.value.status == 503
+
+
 def test_a_key_belongs_to_one_source() -> None:
     web, ios = make_source("web"), make_source("ios")
     with pytest.raises(InvalidSettings, match="web and ios have the same write key") as refused:

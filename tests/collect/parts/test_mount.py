@@ -224,3 +224,16 @@ def test_an_app_that_ends_without_a_reply_is_an_internal_error(
 
     serving(scenario)
     assert "did not reply" in capsys.readouterr().err
+
+
+def test_the_description_that_an_unknown_path_names_is_the_collectors() -> None:
+    async def scenario(connect: Connect) -> None:
+        streams = await connect()
+        _, body = await ask(streams, b"GET /v1/nothing HTTP/1.1\nHost: h\n\n")
+        assert b"see /openapi.json" in body
+        head, body = await ask(streams, b"GET /openapi.json HTTP/1.1\nHost: h\n\n")
+        assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert b"/v1/track" in body
+        streams[1].close()
+
+    serving(scenario)

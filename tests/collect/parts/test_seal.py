@@ -102,6 +102,24 @@ def test_an_unreachable_store_is_retried_until_it_works(tmp_path: Path) -> None:
     assert (sealer.backlog_bytes, sealer.oldest_event_time, sealer.sealed_files) == (0, None, 1)
 
 
+def test_a_lake_that_is_gone_is_not_made_again(tmp_path: Path) -> None:
+    lake, failures = tmp_path / "lake", list[str]()
+    (lake / "segment-data").mkdir(parents=True)
+    sealer = Sealer(Disk(str(lake)), lambda one: f"logs/{one.day}/{one.name}.gz", failures.append)
+    lake.rename(tmp_path / "away")
+    complete = segment(tmp_path)
+    sealer.add(complete)
+    until = time.monotonic() + 20
+    while not failures and complete.path.exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert "is gone or empty: mount its disk" in failures[0]
+    assert not lake.exists()
+    assert complete.path.exists()
+    (tmp_path / "away").rename(lake)
+    assert sealer.close(20.0)
+    assert len(list(lake.glob("logs/*/*.gz"))) == 1
+
+
 def test_close_does_not_wait_for_ever(tmp_path: Path) -> None:
     sealer = Sealer(
         UnreachableDisk(str(tmp_path / "lake"), [None] * 99),

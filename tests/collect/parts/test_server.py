@@ -9,11 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from eventlake.clock import SYSTEM_CLOCK
+from eventlake.collect.app import App
+from eventlake.collect.keys import SourceKeys
 from eventlake.collect.limits import Limits
 from eventlake.collect.metrics import SourceCounts
 from eventlake.collect.refusal import Refusal
 from eventlake.collect.server import Collector
 from eventlake.collect.settings import CollectorSettings, ServedSource
+from eventlake.collect.source_runtime import SourceRuntime
 from eventlake.errors import Unavailable
 from eventlake.model.settings import source_settings
 from eventlake.services.suppress import suppress_users
@@ -200,9 +204,52 @@ def test_the_lakes_suppression_list_is_obeyed_and_its_changes_noticed(
     assert "the last suppression list stays in effect" in warning
 
 
+def test_the_list_of_a_lake_that_is_gone_stays_in_effect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = tmp_path / "lake"
+    suppress_users(["u"], lake=lake)
+
+    async def run() -> None:
+        settings = CollectorSettings(Disk(str(lake)), spool=tmp_path / "spool")
+        collector = Collector(settings, [WEB])
+        (source,) = collector.app.keys.sources
+        lake.rename(tmp_path / "away")
+        collector.reload_suppression_list()
+        assert "u" in source.suppressed
+        (tmp_path / "away").rename(lake)
+        await collector.close()
+
+    asyncio.run(run())
+    assert "is gone or empty" in capsys.readouterr().err
+
+
 def test_a_list_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
     store = UnreachableBucket(str(tmp_path))
     suppress_users(["u"], lake=tmp_path)
     store.failures.append("suppression")
     with pytest.raises(Unavailable):
         Collector(CollectorSettings(store), [WEB])
+
+
+def test_events_are_archived_on_request(tmp_path: Path) -> None:
+    """While the bucket is unreachable, the request is given up after its time."""
+    store = UnreachableBucket(str(tmp_path))
+
+    async def run() -> None:
+        runtime = SourceRuntime(CollectorSettings(store), WEB)
+        app = App(SourceKeys(runtime.list_keys()), SYSTEM_CLOCK, Limits())
+        for number in range(10):
+            event = {"userId": "u", "messageId": f"m{number}"}
+            assert (await ask(app, "POST", "/v1/page", event, basic("the-key"))).status == 200
+            if number == 8:
+                store.failures.append("segment-logs")
+            await asyncio.to_thread(runtime.archive, 0.05 if store.failures else 30.0)
+            assert len(ids(store)) == min(number + 1, 8)
+        store.failures.clear()
+        await asyncio.to_thread(runtime.archive, 30.0)
+        assert len(ids(store)) == 10
+        await runtime.close_writers()
+        runtime.close(5.0)
+
+    asyncio.run(run())
