@@ -165,7 +165,8 @@ def test_a_plan_changes_nothing_and_shows_each_field(target: Workspace) -> None:
     target.apply(WORKSPACE)
     before = target.read()
     text = WORKSPACE.replace('"k2"', '"k3"').replace("0 6 *", "0 7 *")
-    text = text.replace("accepts_events = false", "").replace("settings.date_partition", "#")
+    text = text.replace("accepts_events = false", "accepts_events = true")
+    text = text.replace("settings.date_partition", "#")
     plan = target.apply(text, dry_run=True)
     assert not plan.is_applied
     assert target.read() == before
@@ -200,8 +201,58 @@ def test_what_is_not_in_the_file_stays(target: Workspace) -> None:
     before = target.read()
     plan = target.apply("[sources.draft]")
     assert plan.changes == ()
-    assert "source:web is not in the file and stays as it is" in plan.notes
+    [note] = plan.notes
+    left_out = "lakes azure, main; sources ios, web; channels hook, ops"
+    assert note == f"not in the file, left as they are: {left_out}"
     assert target.read() == before
+
+
+def test_a_disabled_source_stays_disabled_if_the_file_does_not_say(target: Workspace) -> None:
+    target.apply(WORKSPACE)
+    plan = target.apply(WORKSPACE.replace("accepts_events = false", ""))
+    assert plan.changes == ()
+    with target.database.read() as session:
+        assert not get_source(session, "ios").enabled
+        assert get_source(session, "draft").enabled
+
+
+def test_a_plan_warns_that_a_key_is_revoked_for_ever(target: Workspace) -> None:
+    target.apply(WORKSPACE)
+    warning = "source:web: 1 write key revoked for ever: a revoked key cannot come back"
+    for dry_run in (True, False):
+        plan = target.apply(WORKSPACE.replace('"k1", "k2"', '"k1"'), dry_run=dry_run)
+        assert plan.notes == (warning,)
+    [refusal] = target.apply(WORKSPACE).refused
+    assert "this write key of web was revoked on" in refusal.reason
+    assert "cannot come back" in refusal.reason
+
+
+def test_a_connected_source_needs_no_lake_in_the_file(target: Workspace) -> None:
+    target.apply(WORKSPACE)
+    plan = target.apply("[sources.web]\nschedule.every_seconds = 60")
+    assert [one.field for one in plan.changes[0].fields] == [
+        "schedule.cron",
+        "schedule.zone",
+        "schedule.every_seconds",
+    ]
+    plan = target.apply('[sources.web]\nsettings.compression = "snappy"')
+    assert {one.field: one.after for one in plan.changes[0].fields} == {
+        "settings.date_partition": None,
+        "settings.compression": "snappy",
+    }
+    target.apply("[sources.web]\nsettings = {}")
+    with target.database.read() as session:
+        found = get_connection(session, "web")
+    assert (found.lake, found.settings) == ("main", {})
+
+
+def test_a_source_cannot_be_renamed(target: Workspace) -> None:
+    target.apply(WORKSPACE)
+    [refusal] = target.apply(WORKSPACE.replace("[sources.web]", "[sources.shop]")).refused
+    assert refusal.object == "source:shop"
+    assert "id is 'web1', which is that of the source web: a source cannot be renamed" in (
+        refusal.reason
+    )
 
 
 @pytest.mark.parametrize(
@@ -215,7 +266,8 @@ def test_what_is_not_in_the_file_stays(target: Workspace) -> None:
         ('"env:STORAGE_KEY"', '"hunter2-secret"', "does not belong in a file"),
         ('{storage_account = "account",', '{account_key = "hunter2-secret",', "as a reference"),
         ("secrets.account_key", "secrets.other", "not a secret of a lake"),
-        ('lake = "main"\nsettings', "settings", "need a `lake`"),
+        ("[sources.draft]", "[sources.draft]\nsettings.date_partition = 'day'", "need a `lake`"),
+        ("[sources.draft]", "[sources.draft]\nschedule.every_seconds = 60", "need a `lake`"),
         ('["k1", "k2"]', '["k1", "a:b"]', "write key"),
         ('kind = "email"', 'kind = "slack"', "is not a secret of a channel"),
         ('"env:SMTP_PASSWORD"', '"hunter2-secret"', "does not belong in a file"),

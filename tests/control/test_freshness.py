@@ -161,6 +161,18 @@ def test_nothing_was_received(watched: Watched) -> None:
     assert watched.events() == ["silent", "fresh"]
 
 
+def test_a_clock_that_is_ahead_does_not_hide_silence(watched: Watched) -> None:
+    landed_at = watched.clock.now()
+    watched.land(watched.start(), landed_at + 3650 * DAY)
+    for _ in range(15):  # syncs that have nothing to land
+        watched.pass_time(2 * HOUR, step=2 * HOUR)
+        watched.world.tick()
+        for run in watched.world.start():
+            watched.end(run, Outcome(state=RunState.FINISHED))
+    assert watched.events() == ["silent"]
+    assert watched.read().newest == landed_at
+
+
 def test_a_source_that_never_got_anything_is_not_a_problem(watched: Watched) -> None:
     for _ in range(14):
         watched.pass_time(2 * HOUR, step=2 * HOUR)

@@ -26,6 +26,7 @@ from eventlake.control.runs import Run, RunState, retry_run
 from eventlake.errors import InvalidSettings
 from eventlake.services.read import open_lake
 from eventlake.services.suppress import list_suppressed_users
+from eventlake.worker import keeper
 from tests.control.workspaces import (
     AtStage,
     Workspace,
@@ -147,12 +148,15 @@ def test_a_cancelled_run_leaves_the_lake_as_it_was_until_its_commit(
     before = workspace.list_objects()
     number = ask(workspace, kind, parameters).id
     late = {"retype": "plan", "compact": "compact", "forget": "erase"}.get(kind, "write")
-    at = AtStage(late if stage == "late" else stage, lambda: signal.raise_signal(signal.SIGTERM))
+
+    def cancel() -> None:
+        workspace.cancel(number)
+        signal.raise_signal(signal.SIGTERM)
+
+    at = AtStage(late if stage == "late" else stage, cancel)
     if parameters.get("replay") and stage == "late":
         at.stage = "write"
-    workspace.start()
-    workspace.cancel(number)
-    run = workspace.execute(workspace.show(number), at)
+    [run] = workspace.work(at)
     assert at.happened
     if stage == "publish":
         assert (run.state, run.reason) == ("finished", TOO_LATE)
@@ -161,6 +165,21 @@ def test_a_cancelled_run_leaves_the_lake_as_it_was_until_its_commit(
         assert (run.state, run.reason) == ("cancelled", "by ada")
         assert workspace.list_objects() == before
         assert list_suppressed_users(workspace.lake).hashed == 0
+    assert workspace.verify() == ()
+
+
+@pytest.mark.parametrize(("kind", "parameters"), KINDS, ids=NAMES)
+def test_a_run_looks_for_a_cancel_right_before_its_commit(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, kind: str, parameters: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(keeper, "BEAT_SECONDS", 3600.0)
+    before = workspace.list_objects()
+    number = ask(workspace, kind, parameters).id
+    at = AtStage("commit", lambda: workspace.cancel(number))
+    [run] = workspace.work(at)
+    assert at.happened
+    assert (run.state, run.reason) == ("cancelled", "by ada")
+    assert workspace.list_objects() == before
     assert workspace.verify() == ()
 
 
@@ -264,6 +283,11 @@ def test_a_wrong_parameter_is_refused(workspace: Workspace) -> None:
         ("replay", {"since": "2026-03-02", "until": "2026-03-01"}, "later than since"),
         ("replay", {**DAY, "settings": {"naming": "x"}}, "use all_time, without events"),
         ("redrive", {"corrected": "[]", "fields": ["a=b"]}, "leave reasons, since and fields out"),
+        (
+            "redrive",
+            {"reasons": ["not_json", "nope"]},
+            "'nope' is unknown: choose one of bad_type, ",
+        ),
         ("compact", {"older_than": "soon"}, "a number and a unit"),
         ("retype", {"table": "t", "types": {"n": "blob"}}, "the type of n is one of"),
         ("verify", {"fast": True}, "fast is not a setting"),

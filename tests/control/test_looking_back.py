@@ -23,7 +23,7 @@ from eventlake.control.runs import Run, RunState, queue_run
 from eventlake.control.sources import get_source
 from eventlake.control.tables import COUNTS, daily
 from eventlake.control.vault import Vault
-from eventlake.errors import InvalidSettings, NotFound
+from eventlake.errors import Conflict, InvalidSettings, NotFound
 from tests.clocks import SimulatedClock
 from tests.control.test_results import event, load_events
 from tests.control.world import World, ask_for
@@ -72,8 +72,8 @@ def test_a_strip_has_the_runs_of_the_last_day(world: World) -> None:
     [mark] = found["web"].strip
     assert (mark.id, mark.state) == (failed.id, "failed")
     assert (mark.begin, mark.end) == (pytest.approx(5 / 24), pytest.approx(6 / 24))
-    assert (found["ios"].active_run, found["ios"].strip[0].end) == (active.id, 1)
-    assert (found["web"].active_run, found["web"].last_success) == (None, None)
+    assert (found["ios"].active_sync, found["ios"].strip[0].end) == (active.id, 1)
+    assert (found["web"].active_sync, found["web"].last_success) == (None, None)
 
 
 def test_rows_of_today_are_compared_with_other_days(world: World) -> None:
@@ -143,8 +143,10 @@ def test_queries_are_kept_under_a_name(database: Database, clock: SimulatedClock
         add_lake(session, "main", "local", {"path": "lake"}, vault, clock.now())
         first = save_query(session, " b ", "main", "select 1", "ann", clock.now())
         save_query(session, "a", "main", "select 2", "bob", clock.now())
-        again = save_query(session, "b", "main", "select 3", "bob", clock.now())
-        assert (again.id, again.sql, again.actor) == (first.id, "select 3", "bob")
+        again = save_query(session, "b", "main", "select 3", "ann", clock.now())
+        assert (again.id, again.sql) == (first.id, "select 3")
+        with pytest.raises(Conflict, match="ann has saved a query as b: choose another name"):
+            save_query(session, "b", "main", "select 4", "bob", clock.now())
         assert [one.name for one in list_queries(session)] == ["a", "b"]
         assert remove_query(session, first.id) == again
         with pytest.raises(NotFound, match="there is no such saved query"):

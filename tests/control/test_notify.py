@@ -467,7 +467,7 @@ def test_a_removed_channel_keeps_its_log_and_nothing_secret(office: Office) -> N
 @pytest.mark.parametrize(
     ("kind", "settings", "problem"),
     [
-        ("email", {}, "to: Field required"),
+        ("email", {}, "to is missing"),
         ("email", {"to": ["nobody"]}, "an e-mail address"),
         ("email", {"to": ["a@b.c\nBcc: x@y.z"]}, "an e-mail address"),
         ("email", {"to": ["a@b.c"], "user": "u"}, "user and password"),

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ import pytest
 import sqlalchemy as sa
 
 from eventlake.control import tables
+from eventlake.control.apply import Target as ApplyTarget
+from eventlake.control.apply import apply_declaration
 from eventlake.control.connections import connect, get_connection
 from eventlake.control.database import Database
+from eventlake.control.declaration import read_declaration
 from eventlake.control.endings import end_runs
 from eventlake.control.lakes import add_lake
 from eventlake.control.monitor_tables import freshness, run_days
@@ -37,6 +41,7 @@ from tests.control.world import KEY, MANY
 from tests.lakes import AtStage, load, small_sample
 
 VAULT = Vault([KEY])
+AFTER_THE_EVENTS = datetime(2026, 11, 2, tzinfo=UTC)
 CHANGES = {"date_partition": "day", "compression": "snappy", "database": "events"}
 
 
@@ -95,6 +100,7 @@ def site(database: Database, tmp_path: Path, clock: SimulatedClock) -> Site:
 def land_by_runs(site: Site, raw: Path) -> None:
     """Three runs of the workspace: two that land events, one that fails in between."""
     settings = LocalSettings(path=str(site.lake))
+    site.clock.moment = max(site.clock.moment, AFTER_THE_EVENTS)
     with site.database.write() as session:
         now = site.clock.now()
         add_lake(session, "main", "local", {"path": str(site.lake)}, VAULT, now)
@@ -159,6 +165,38 @@ def test_a_second_time_adds_nothing(site: Site, tmp_path: Path) -> None:
     site.recover()
     site.recover()
     assert site.read_history() == before
+
+
+def test_the_workspace_gets_its_id_also_after_apply(site: Site, tmp_path: Path) -> None:
+    land_by_runs(site, tmp_path / "raw")
+    with site.database.read() as session:
+        workspace, exported = get_workspace(session).id, read_declaration(session)
+    site.forget()
+    with site.database.write() as session:
+        assert get_workspace(session).id != workspace
+        plan, _ = apply_declaration(ApplyTarget(session, VAULT, site.clock.now()), exported)
+        assert plan.is_applied
+    recovered = site.recover()
+    assert (recovered.workspace, recovered.notes) == (workspace, ())
+    assert [(one.is_new, one.runs) for one in recovered.sources] == [(False, 3)]
+    with site.database.read() as session:
+        assert get_source(session, "web").write_keys == ("k1",)
+
+
+def test_a_workspace_with_runs_of_its_own_keeps_its_id(site: Site, tmp_path: Path) -> None:
+    land_by_runs(site, tmp_path / "raw")
+    with site.database.read() as session:
+        before = get_workspace(session).id
+    site.forget()
+    with site.database.write() as session:
+        current = get_workspace(session).id
+        add_source(session, "ios", site.clock.now())
+        add_lake(session, "other", "local", {"path": "/other"}, VAULT, site.clock.now())
+        connect(session, "ios", "other", {}, site.clock.now())
+        request_run(session, "ios", "sync", "ada", site.clock.now())
+    recovered = site.recover()
+    assert recovered.workspace == current
+    assert f"keeps its id {current}, and the lake's runs had {before}" in recovered.notes[0]
 
 
 def test_a_run_without_its_report_is_described_by_its_commit(site: Site, tmp_path: Path) -> None:

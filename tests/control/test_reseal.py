@@ -32,7 +32,8 @@ def workspace(database: Database, clock: SimulatedClock) -> Database:
         ensure_workspace(session, now)
         values = {**PLACE, "account_key": "secret-of-lake"}
         add_lake(session, "az", "azure", values, vault, now)
-        add_lake(session, "ref", "azure", {**PLACE, "account_key": "env:STORAGE"}, vault, now)
+        other = {**PLACE, "storage_container": "second", "account_key": "env:STORAGE"}
+        add_lake(session, "ref", "azure", other, vault, now)
         add_source(session, "web", now)
         connect(session, "web", "az", {}, now)
         settings = {"url": "https://example.com/secret-of-hook"}
@@ -68,7 +69,7 @@ def test_no_place_of_secrets_is_forgotten(workspace: Database) -> None:
 
 def test_what_no_key_opens_is_named_and_stays(workspace: Database) -> None:
     with workspace.write() as session:
-        values = {**PLACE, "account_key": "secret-of-new"}
+        values = {"account_key": "secret-of-new"}
         change_lake(session, "ref", values, 1, Vault([NEW]))
         done = reseal_secrets(session, Vault([NEW]))
         assert done.resealed == 1
@@ -90,4 +91,4 @@ def test_a_change_that_was_read_before_does_not_bring_the_old_key_back(
     with workspace.write() as session:
         reseal_secrets(session, Vault([NEW, OLD]))
         with pytest.raises(Changed):
-            change_lake(session, "az", {"storage_container": "other"}, 1, Vault([OLD]))
+            change_lake(session, "az", {"metastore_user": "other"}, 1, Vault([OLD]))

@@ -94,6 +94,14 @@ def test_days_add_up_the_syncs_and_not_the_replays(world: World, tmp_path: Path)
     assert sum(row["rows"] for row in rows if row["table"] == "a") == 3
 
 
+def test_days_have_the_rows_of_redrives_too(world: World, tmp_path: Path) -> None:
+    _, outcome = load_events(tmp_path, 1, event("A", 1), event("B", 1), event("B", 1), "no event")
+    run_to_end(world, outcome, "redrive")
+    total = next(row for row in world.read(tables.daily) if not row["table"])
+    counts = ("rows", "received", "duplicates", "quarantined")
+    assert tuple(total[name] for name in counts) == (2, 0, 0, 0)
+
+
 def test_new_tables_and_columns_are_logged(world: World, tmp_path: Path) -> None:
     run_to_end(world, load_events(tmp_path, 1, event("A", 1, x=1))[1])
     _, outcome = load_events(tmp_path, 2, event("A", 2, x=1, price=2.5), event("B", 1))

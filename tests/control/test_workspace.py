@@ -43,6 +43,7 @@ from eventlake.errors import Changed, InsufficientPermissions, InvalidSettings, 
 from tests.clocks import SimulatedClock
 
 AZURE = {"storage_account": "account1", "storage_container": "events"}
+S3 = {"s3_bucket": "my-bucket", "aws_region": "eu-west-1"}
 PLANTED = "hunter2-hunter2"
 
 
@@ -117,9 +118,9 @@ def test_segments_id_and_key_can_be_kept(session: Session, clock: SimulatedClock
 def test_a_slug_is_never_used_again(session: Session, clock: SimulatedClock) -> None:
     source = add_source(session, "web", clock.now())
     remove_source(session, "web", clock.now())
-    with pytest.raises(InvalidSettings, match="has or had this slug"):
+    with pytest.raises(InvalidSettings, match="a source had this slug"):
         add_source(session, "web", clock.now())
-    with pytest.raises(InvalidSettings, match="has or had this slug"):
+    with pytest.raises(InvalidSettings, match="of the source web, which was removed"):
         add_source(session, "other", clock.now(), source_id=source.id)
     with pytest.raises(NotFound, match="'web': the workspace has no such source"):
         get_source(session, "web")
@@ -136,6 +137,11 @@ def test_keys_are_added_and_revoked(session: Session, clock: SimulatedClock) -> 
     assert get_source(session, "web").write_keys == both[1:]
     with pytest.raises(NotFound, match="no such write key"):
         revoke_write_key(session, "web", first, clock.now())
+    with pytest.raises(InvalidSettings, match=r"was revoked on \d{4}-\d\d-\d\d") as revoked:
+        add_write_key(session, "web", clock.now(), first)
+    assert first not in str(revoked.value)
+    with pytest.raises(InvalidSettings, match="has this write key already"):
+        add_write_key(session, "web", clock.now(), both[1])
     add_source(session, "app", clock.now())
     with pytest.raises(InvalidSettings, match="is or was another's"):
         add_write_key(session, "app", clock.now(), first)
@@ -165,6 +171,28 @@ def test_a_relative_path_is_stored_as_an_absolute_one(
     monkeypatch.chdir(make.at)
     lake = add_lake(make.session, "x", "local", {"path": "lake"}, make.vault, make.clock.now())
     assert lake.settings == {"path": str(make.at / "lake")}
+
+
+def test_two_lakes_cannot_have_the_same_place(make: Make) -> None:
+    session, vault, now = make.session, make.vault, make.clock.now()
+    make.lake()
+    make.lake("second")
+    (make.at / "link").symlink_to(make.at / "main")
+    for path in (f"{make.at}/main/", str(make.at / "link")):
+        with pytest.raises(InvalidSettings, match="is the place of the lake main: use that lake"):
+            add_lake(session, "l5", "local", {"path": path}, vault, now)
+    with pytest.raises(InvalidSettings, match="is the place of the lake main"):
+        change_lake(session, "second", {"path": str(make.at / "main")}, 1, vault)
+    add_lake(session, "s3", "aws", S3, vault, now)
+    add_lake(session, "minio", "aws", {**S3, "s3_endpoint": "http://minio:9000"}, vault, now)
+    add_lake(session, "adls", "azure", AZURE, vault, now)
+    add_lake(session, "adls2", "azure", {**AZURE, "storage_container": "two"}, vault, now)
+    unity = {"workspace_url": "dbc-a1b2c3d4-e5f6.cloud.databricks.com", "catalog": "main"}
+    unity |= {"storage": "s3://my-bucket", "aws_region": "eu-west-1", "auth": "pat"}
+    same = (("aws", S3, "s3"), ("azure", AZURE, "adls"), ("databricks", unity, "s3"))
+    for kind, values, other in same:
+        with pytest.raises(InvalidSettings, match=f"is the place of the lake {other}:"):
+            add_lake(session, "l5", kind, values, vault, now)
 
 
 def test_secrets_are_sealed_and_not_shown(make: Make) -> None:
@@ -215,8 +243,13 @@ def test_a_lake_with_sources_stays_where_it_is(make: Make) -> None:
     assert change_lake(make.session, "main", elsewhere, 1, make.vault).settings == elsewhere
     make.source("web")
     make.connection("web")
-    with pytest.raises(InvalidSettings, match=r"path is .*sources are connected to this lake"):
+    with pytest.raises(InvalidSettings, match=r"the lake is at .*sources are connected to it"):
         change_lake(make.session, "main", {"path": str(make.at / "main")}, 2, make.vault)
+    add_lake(make.session, "adls", "azure", AZURE, make.vault, make.clock.now())
+    make.source("ios")
+    make.connection("ios", "adls")
+    with pytest.raises(InvalidSettings, match="the lake is at abfss://events@account1"):
+        change_lake(make.session, "adls", {"storage_container": "others"}, 1, make.vault)
 
 
 def test_the_key_is_in_the_environment_or_in_a_file_of_its_owner(tmp_path: Path) -> None:

@@ -123,7 +123,11 @@ def apply_declaration(
     changes = tuple(_list_changes(before, after, declared))
     is_kept = not dry_run and not refused
     undo.commit() if is_kept else undo.rollback()
-    notes = (*_list_notes(declared, after), *_list_unnamed(before, declared))
+    notes = (
+        *_list_notes(declared, after),
+        *_list_revoked(before, after),
+        *_list_unnamed(before, declared),
+    )
     plan = Plan(changes=changes, refused=tuple(refused), notes=notes, is_applied=is_kept)
     return plan, list(_list_effects(before, after, changes))
 
@@ -193,15 +197,18 @@ def _apply_source(
     source = get_source(session, name)
     if keys is not None:
         _apply_keys(target, source, keys)
-    if source.enabled != declared.accepts_events:
-        set_source_enabled(session, name, declared.accepts_events)
+    accepts = declared.accepts_events
+    if accepts is not None and accepts != source.enabled:
+        set_source_enabled(session, name, accepts)
     if declared.limits is not None and declared.limits != (was.limits if was else None):
         set_limits(session, name, declared.limits)
-    if declared.lake:
+    is_connected = bool(was and was.lake)
+    if declared.lake or (is_connected and "settings" in declared.model_fields_set):
         _apply_connection(target, source, was, declared)
+    if declared.lake or is_connected:
         _apply_schedule(target, name, declared)
     elif declared.settings or declared.schedule or declared.syncs:
-        raise InvalidSettings("settings and a schedule need a `lake`")
+        raise InvalidSettings("settings and a schedule need a `lake`: the source has none yet")
 
 
 def _apply_keys(target: Target, source: Source, keys: tuple[str, ...]) -> None:
@@ -220,7 +227,7 @@ def _apply_connection(
     if was is None or not was.lake:
         connect(session, name, declared.lake, declared.settings, target.now)
         return
-    if was.lake != declared.lake:
+    if declared.lake not in ("", was.lake):
         raise InvalidSettings(
             f"it is connected to the lake {was.lake!r}, where its tables are: a source cannot move "
             "to another lake; add a new source for that"
@@ -308,10 +315,24 @@ def _list_notes(declared: Declaration, after: Declaration) -> Iterator[str]:
     yield from list_missing_channels(declared, after)
 
 
+def _list_revoked(before: Declaration, after: Declaration) -> Iterator[str]:
+    """A warning for each source that loses write keys; the plan's fields show which."""
+    for name, source in before.sources.items():
+        kept = after.sources[name].write_keys or ()
+        if count := len(set(source.write_keys or ()) - set(kept)):
+            keys = f"{count} write key{'' if count == 1 else 's'}"
+            yield f"source:{name}: {keys} revoked for ever: a revoked key cannot come back"
+
+
 def _list_unnamed(before: Declaration, declared: Declaration) -> Iterator[str]:
-    for section, word in SECTIONS.items():
-        for name in getattr(before, section).keys() - getattr(declared, section).keys():
-            yield f"{word}:{name} is not in the file and stays as it is"
+    """One line with all objects that the file leaves out, in the order of the workspace."""
+    sections = []
+    for section in SECTIONS:
+        named = getattr(declared, section)
+        if names := [name for name in getattr(before, section) if name not in named]:
+            sections.append(f"{section} {', '.join(names)}")
+    if sections:
+        yield f"not in the file, left as they are: {'; '.join(sections)}"
 
 
 def _list_effects(

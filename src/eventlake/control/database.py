@@ -144,7 +144,7 @@ def update_version(
         .values(version=version + 1, **values)
     )
     if not changed.rowcount:
-        raise Changed("somebody else has changed it meanwhile: look at it again, then change it")
+        raise Changed("somebody else has changed it meanwhile: see what it is now, then change it")
 
 
 def _parse_url(url: str) -> sa.URL:

@@ -44,10 +44,12 @@ class DeclaredSource(FrozenModel):
     """A source with its connection and schedule; what is left out stays as it is."""
 
     id: Name = ""
-    accepts_events: bool = True
+    accepts_events: bool | None = None
+    """A new source accepts them unless the file says otherwise."""
     write_keys: tuple[Name, ...] | None = None
     """All keys: others are revoked."""
     lake: Name = ""
+    """May be left out of a source that is connected."""
     settings: Json = Field(default_factory=dict)
     """All settings of the connection that are not defaults."""
     schedule: Schedule | None = None

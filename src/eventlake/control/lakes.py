@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from eventlake.control.database import Session, insert_if_absent, update_version
-from eventlake.control.tables import connections, lakes
+from eventlake.control.tables import connections, lakes, runs
 from eventlake.control.vault import Vault, is_reference
 from eventlake.control.workspace import new_id
 from eventlake.errors import InvalidSettings, NotFound
@@ -47,10 +47,12 @@ def add_lake(
 ) -> RegisteredLake:
     """Add a lake; secrets are among the values. Relative paths are below the current folder.
 
-    Raises InvalidSettings with each wrong setting and what is allowed.
+    Raises InvalidSettings with each wrong setting and what is allowed, and for the place of another
+    lake.
     """
     source_settings(source=slug)  # the same rule for names
     settings, secrets = validate_lake(kind, values)
+    _check_place(session, slug, settings_model(kind).from_values(settings))
     identity = new_id()
     row = {
         "id": identity,
@@ -72,20 +74,24 @@ def change_lake(
 ) -> RegisteredLake:
     """Change settings and secrets; None sets a default again, or removes a secret.
 
-    Raises Changed if `version` is no longer the lake's, and InvalidSettings for a wrong setting, or
-    for another place while sources are connected.
+    Raises Changed if `version` is no longer the lake's, and InvalidSettings for a wrong setting,
+    for another place while sources are connected, or for the place of another lake.
     """
     lake = get_lake(session, slug)
     model = settings_model(lake.kind)
     new = translate_names(changes, model.segment_names)
     merged = {**lake.settings, **new}
     settings, secrets = validate_lake(lake.kind, {k: v for k, v in merged.items() if v is not None})
-    place = model.chosen_by
-    if settings[place] != lake.settings[place] and _is_connected(session, lake):
+    changed, before = model.from_values(settings), lake.model
+    is_chosen_anew = settings[model.chosen_by] != lake.settings[model.chosen_by]
+    is_elsewhere = is_chosen_anew or changed.place.address != before.place.address
+    if is_elsewhere and _is_connected(session, lake):
         raise InvalidSettings(
-            f"{place} is {lake.settings[place]!r}, and sources are connected to this lake, whose "
-            "tables are there: add another lake, and connect new sources to that"
+            f"the lake is at {before.place.address}, and sources are connected to it, whose tables "
+            "are there: add another lake, and connect new sources to that"
         )
+    if changed.place != before.place:
+        _check_place(session, lake.slug, changed)
     stored = _read_row(session, slug).secrets
     kept = {name: value for name, value in stored.items() if name not in new}
     sealed = {name: vault.store(secret) for name, secret in secrets.items()}
@@ -111,6 +117,17 @@ def list_lakes(session: Session) -> list[RegisteredLake]:
     return [_to_value(row) for row in session.execute(sa.select(lakes).order_by(lakes.c.slug))]
 
 
+def has_landed(session: Session, lake: str) -> bool:
+    """Whether a run has committed something in the lake with this id."""
+    landed = sa.exists().where(
+        connections.c.lake_id == lake,
+        runs.c.source_id == connections.c.source_id,
+        runs.c.state.in_(("finished", "partial")),
+        runs.c.lake_run != "",
+    )
+    return bool(session.execute(sa.select(landed)).scalar())
+
+
 def read_secrets(session: Session, lake: str, vault: Vault) -> dict[str, str]:
     """The lake's secrets, by the environment variable in which a run finds each.
 
@@ -131,6 +148,19 @@ def validate_lake(kind: str, values: Mapping[str, Any]) -> tuple[dict[str, Any],
     settings = model.from_values(named)
     absolute = settings.model_copy(update=absolute_paths(Path.cwd(), settings))
     return absolute.model_dump(mode="json", exclude_defaults=True), secrets
+
+
+def _check_place(session: Session, slug: str, settings: LakeSettings) -> None:
+    """Raise InvalidSettings if another lake has its data at the same place.
+
+    The names of sources are checked within a lake, so that both could write the same tables.
+    """
+    for other in list_lakes(session):
+        if other.slug != slug and other.model.place == settings.place:
+            raise InvalidSettings(
+                f"{settings.place.address} is the place of the lake {other.slug}: use that lake, "
+                "or choose another place"
+            )
 
 
 def _runner(identity: str, kind: str, settings: Mapping[str, Any]) -> str:

@@ -35,7 +35,9 @@ class SourceOverview(FrozenModel):
     """The rows that other days had by this time; None without other days."""
     last_success: datetime | None
     """The end of the last sync that landed everything or some tables."""
-    active_run: int | None
+    active_sync: int | None
+    is_retrying: bool
+    """Whether the active sync has failed and waits for its next attempt."""
     strip: tuple[RunMark, ...]
 
 
@@ -50,14 +52,16 @@ def list_overview(session: Session, now: datetime) -> list[SourceOverview]:
         identity = ids[health.source]
         today, usual = rows.get(identity, (0, None))
         recent = strips.get(identity, ())
-        active = [one.id for one in recent if one.state in ACTIVE]
+        # A replay goes on beside syncs, and is none.
+        active = [one for one in recent if one.state in ACTIVE and one.lane == "sync"]
         found.append(
             SourceOverview(
                 health=health,
                 rows_today=today,
                 usual=usual,
                 last_success=successes.get(identity),
-                active_run=active[-1] if active else None,
+                active_sync=active[-1].id if active else None,
+                is_retrying=any(one.state == RunState.QUEUED and one.attempt > 1 for one in active),
                 strip=tuple(_mark(one, now) for one in recent if one.started_at),
             )
         )

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from eventlake.control.database import Session, insert_if_absent
 from eventlake.control.lakes import get_lake
 from eventlake.control.tables import lakes, saved_queries
-from eventlake.errors import InvalidSettings, NotFound
+from eventlake.errors import Conflict, InvalidSettings, NotFound
 from eventlake.model.values import FrozenModel
 
 MAX_NAME_CHARS = 100
@@ -28,15 +28,22 @@ class SavedQuery(FrozenModel):
 def save_query(
     session: Session, name: str, lake: str, sql: str, actor: str, now: datetime
 ) -> SavedQuery:
-    """Keep a query under a name; another of this name is replaced."""
+    """Keep a query under a name, in place of the actor's own of this name.
+
+    Raises Conflict if another actor has one of this name: all operators use it.
+    """
     named = name.strip()
     if not named or len(named) > MAX_NAME_CHARS or not named.isprintable():
         raise InvalidSettings(f"name must have 1 to {MAX_NAME_CHARS} printable characters")
     values = {"lake_id": get_lake(session, lake).id, "sql": sql, "actor": actor, "created_at": now}
     if not insert_if_absent(session, saved_queries, [{"name": named, **values}]):
-        is_it = saved_queries.c.name == named
-        session.execute(saved_queries.update().where(is_it).values(values))
-    return next(one for one in list_queries(session) if one.name == named)
+        is_own = sa.and_(saved_queries.c.name == named, saved_queries.c.actor == actor)
+        session.execute(saved_queries.update().where(is_own).values(values))
+    saved = next(one for one in list_queries(session) if one.name == named)
+    if saved.actor != actor:
+        owner = saved.actor.removeprefix("user:")
+        raise Conflict(f"{owner} has saved a query as {named}: choose another name, or remove it")
+    return saved
 
 
 def list_queries(session: Session) -> list[SavedQuery]:

@@ -20,7 +20,9 @@ from eventlake.control.runs import Run, RunState, make_row, to_run
 from eventlake.control.sources import add_source, list_sources
 from eventlake.control.tables import runs, sources, workspace
 from eventlake.control.vault import Vault
+from eventlake.control.workspace import get_workspace
 from eventlake.errors import InvalidSettings, NotFound
+from eventlake.lakes.kinds import settings_model
 from eventlake.model.lake import LakeSettings
 from eventlake.model.report import Line
 from eventlake.model.settings import NO_WORKSPACE, SourceSettings
@@ -82,12 +84,12 @@ def recover_workspace(
 ) -> Recovered:
     """Add what the database lacks of a lake's sources and runs; return what was added.
 
-    The lake is added under `name`, unless the workspace has it. In a database without sources, the
-    workspace gets the id that the lake's runs had, which is in the trust policies of roles. Raises
+    The lake is added under `name`, unless the workspace has it. A workspace without runs of its own
+    gets the id that the lake's runs had, which is in the trust policies of roles. Raises
     InvalidSettings if another lake has the name, or another source a slug.
     """
     with target.database.write() as session:
-        _restore_workspace_id(session, [one.settings for one in histories])
+        kept_id = _restore_workspace_id(session, [one.settings for one in histories])
         registered = _ensure_lake(session, target, name, lake)
         found = [_ensure_source(session, target, registered, one.settings) for one in histories]
     recovered = [
@@ -95,18 +97,35 @@ def recover_workspace(
         for history, is_new in zip(histories, found, strict=True)
     ]
     with target.database.read() as session:
-        identity = session.execute(sa.select(workspace.c.id)).scalar_one()
-    notes = tuple(_list_notes(registered, recovered))
+        identity = get_workspace(session).id
+    notes = (*kept_id, *_list_notes(registered, recovered))
     return Recovered(
         lake=registered.slug, workspace=identity, sources=tuple(recovered), notes=notes
     )
 
 
-def _restore_workspace_id(session: Session, settings: Sequence[SourceSettings]) -> None:
+def _restore_workspace_id(session: Session, settings: Sequence[SourceSettings]) -> list[str]:
+    """Give the workspace the id that the lake's runs had; return a note if it keeps another.
+
+    Runs of its own have its id in their reports already, so then it stays.
+    """
     ids = {one.workspace for one in settings} - {NO_WORKSPACE}
-    has_sources = session.execute(sa.select(sources.c.id).limit(1)).first()
-    if len(ids) == 1 and not has_sources:
+    current = get_workspace(session).id
+    if not ids or current in ids:
+        return []
+    own_run = sa.select(runs.c.id).where(runs.c.trigger != TRIGGER).limit(1)
+    if len(ids) > 1:
+        reason = "its sources had different ones"
+    elif session.execute(own_run).first():
+        reason = "the workspace has runs already"
+    else:
         session.execute(workspace.update().values(id=ids.pop()))
+        return []
+    note = (
+        f"the workspace keeps its id {current}, and the lake's runs had {', '.join(sorted(ids))}: "
+        f"{reason}; change the external id in the trust policies of its roles"
+    )
+    return [note]
 
 
 def _ensure_lake(
@@ -114,9 +133,9 @@ def _ensure_lake(
 ) -> RegisteredLake:
     dumped = settings.model_dump(mode="json", exclude_defaults=True)
     values, _ = validate_lake(settings.kind, dumped)  # with absolute paths
-    place = settings.chosen_by
+    address = settings_model(settings.kind).from_values(values).place.address
     for lake in list_lakes(session):
-        if lake.kind == settings.kind and lake.settings[place] == values[place]:
+        if lake.model.place.address == address:
             return lake
         if lake.slug == name:
             raise InvalidSettings(f"name is {name!r}, which is another lake: choose another --name")

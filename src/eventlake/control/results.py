@@ -163,9 +163,12 @@ def store_results(session: Session, ended: Sequence[tuple[Run, Outcome]], now: d
     ]
     if changes:
         session.execute(schema_log.insert(), changes)
-    # A replay lands again what was counted when it came.
-    synced = (result for result in results if result.run.lane == "sync")
-    add_to_rows(session, daily, COUNTS, _sum_days(synced))
+    add_to_rows(session, daily, COUNTS, _sum_days(results))
+
+
+_COUNTED: dict[str, Sequence[str]] = {Kind.SYNC: COUNTS, Kind.REDRIVE: ("rows",)}
+"""What of a run's counts is new that day: a replay lands again what was counted when it came, and a
+redrive has lines that were counted as quarantined."""
 
 
 class Result(NamedTuple):
@@ -179,9 +182,11 @@ def _sum_days(results: Iterable[Result]) -> list[dict[str, Any]]:
     """A row for each source, day and table, in the order in which transactions lock them."""
     sums: dict[tuple[str, str, str], Counter[str]] = {}
     for run, table in results:
-        key = (run.source_id, run_day(run.lake_run), table.table)
-        counts = {name: getattr(table, name) for name in COUNTS}
-        sums.setdefault(key, Counter()).update(counts)
+        if counted := _COUNTED.get(run.kind):
+            key = (run.source_id, run_day(run.lake_run), table.table)
+            sums.setdefault(key, Counter(dict.fromkeys(COUNTS, 0))).update(
+                {name: getattr(table, name) for name in counted}
+            )
     names = ("source_id", "day", "table")
     return [dict(zip(names, key, strict=True)) | dict(sums[key]) for key in sorted(sums)]
 

@@ -99,14 +99,19 @@ def _add_to_day(days: dict[tuple[str, ...], dict[str, Any]], run: Run) -> None:
 
 
 def _add_to_fresh(fresh: dict[tuple[str, str], dict[str, Any]], run: Run, outcome: Outcome) -> None:
-    """Keep the latest times of each table, and of the source under an empty name."""
+    """Keep the latest times of each table, and of the source under an empty name.
+
+    An event from a clock that is ahead counts as received when its run ended: otherwise its source
+    would not be silent for as long as that clock is ahead.
+    """
     newest = {"": None} | {one.table: one.newest for one in outcome.tables}
     for table, moment in newest.items():
         key = {"source_id": run.source_id, "table": table}
         row = fresh.setdefault(
             (run.source_id, table), key | {"newest": None, "succeeded_at": None, "state": ""}
         )
-        times = {"newest": moment, "succeeded_at": None if table else run.ended_at}
+        received = min(filter(None, (moment, run.ended_at))) if moment else None
+        times = {"newest": received, "succeeded_at": None if table else run.ended_at}
         for name, time in times.items():
             row[name] = max(filter(None, (row[name], time)), default=None)
 

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from eventlake.errors import InvalidSettings
 from eventlake.model.durations import parse_duration
+from eventlake.model.quarantine import check_reasons, split_field
 from eventlake.model.settings import SourceSettings, validate_settings
 from eventlake.model.types import Type, timestamp_like
 from eventlake.model.values import FrozenModel
@@ -16,6 +17,7 @@ from eventlake.model.values import FrozenModel
 SECOND = 1_000_000
 """Microseconds."""
 MAX_CHUNKS = 10_000
+TIME_FORM = "write 2026-10-01 or 2026-10-01T07:00:00Z"
 
 
 class Kind(StrEnum):
@@ -131,11 +133,24 @@ class RedriveParameters(FrozenModel):
             raise ValueError("corrected is empty: send the corrected lines again")
         return self
 
+    @field_validator("reasons")
+    @classmethod
+    def _check_reasons(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        check_reasons(value)
+        return value
+
     @field_validator("since")
     @classmethod
     def _check_since(cls, value: str) -> str:
-        if value:
-            _parse_time("since", value)
+        if value and timestamp_like(value) is None:
+            raise ValueError(TIME_FORM)
+        return value
+
+    @field_validator("fields")
+    @classmethod
+    def _check_fields(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for word in value:
+            split_field(word)
         return value
 
 
@@ -214,7 +229,7 @@ def _cut(since: int, until: int, length: int) -> Iterator[tuple[int, int]]:
 def _parse_time(name: str, text: str) -> int:
     moment = timestamp_like(text)
     if moment is None:
-        raise ValueError(f"{name} is {text!r}: write 2026-10-01 or 2026-10-01T07:00:00Z")
+        raise ValueError(f"{name} is {text!r}: {TIME_FORM}")
     return moment
 
 

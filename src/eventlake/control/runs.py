@@ -1,6 +1,6 @@
 """Runs: request, cancel, look at. `queue.py` starts them, `endings.py` ends them."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -11,8 +11,8 @@ from eventlake.control.connections import get_connection
 from eventlake.control.database import Session, insert_if_absent
 from eventlake.control.run_kinds import LANES, PLAN_LANE, PLANNED, Kind, parse_parameters
 from eventlake.control.sources import get_source
-from eventlake.control.tables import ACTIVE, IS_ACTIVE, runs
-from eventlake.errors import Conflict, InvalidSettings, NotFound
+from eventlake.control.tables import ACTIVE, IS_ACTIVE, IS_WAITING, runs
+from eventlake.errors import Conflict, InvalidSettings, NotFound, SourceBusy
 from eventlake.model.values import FrozenModel
 
 
@@ -148,12 +148,18 @@ def request_run(
 
 
 def queue_run(
-    session: Session, request: RunRequest, actor: str, now: datetime, *, wait: bool = False
+    session: Session,
+    request: RunRequest,
+    actor: str,
+    now: datetime,
+    *,
+    wait: bool = False,
+    delay: timedelta = timedelta(0),
 ) -> Run:
-    """Queue a run that a person or a program asks for.
+    """Queue a run that a person or a program asks for, to start after `delay`.
 
     If the source has an active run in the same lane, the new one waits for it if `wait`, else
-    Conflict is raised with that run; only one waits. Raises InvalidSettings for wrong parameters.
+    SourceBusy is raised with that run; only one waits. Raises InvalidSettings for wrong parameters.
     """
     found = get_source(session, request.source)
     get_connection(session, found.id)
@@ -163,17 +169,19 @@ def queue_run(
     row = make_row(found.id, request.kind, now, actor=actor)
     row |= {"parameters": parameters.model_dump(mode="json"), "dry_run": request.dry_run}
     row |= {"erasure_id": request.erasure_id, "retry_of": request.retry_of}
+    row["not_before"] = now + delay if delay else None
     if request.dry_run:
         row["lane"] = PLAN_LANE
     for state in (RunState.QUEUED, RunState.WAITING) if wait else (RunState.QUEUED,):
         for run_id in insert_if_absent(session, runs, [{**row, "state": state}]):
             return get_run(session, run_id)
     other = _find_unended(session, found.id, row["lane"])
-    raise Conflict(
+    if other is None:
+        raise Conflict(f"another run of source {found.slug} has just ended: try again")
+    raise SourceBusy(
         f"run {other.id} of source {found.slug} is {other.state} since {other.created_at:%H:%M} "
-        "UTC: wait for it, or cancel it"
-        if other
-        else f"another run of source {found.slug} has just ended: try again"
+        "UTC: wait for it, or cancel it",
+        other.id,
     )
 
 
@@ -259,6 +267,35 @@ def list_runs(
     if before is not None:
         query = query.where(runs.c.id < before)
     return [to_run(row) for row in session.execute(query)]
+
+
+def find_confirmation(session: Session, plan: Run) -> Run | None:
+    """The first later run with the parameters of a dry run, unless it failed; None without one.
+
+    Corrected lines are deleted when a run has ended, so none is found for a plan of such.
+    """
+    if plan.parameters.get("corrected") is not None:
+        return None
+    query = sa.select(runs).where(
+        runs.c.source_id == plan.source_id,
+        runs.c.kind == plan.kind,
+        runs.c.id > plan.id,
+        runs.c.dry_run.is_(False),
+        runs.c.state.not_in((RunState.FAILED, RunState.CANCELLED)),
+    )
+    found = (to_run(row) for row in session.execute(query.order_by(runs.c.id)))
+    return next((run for run in found if run.parameters == plan.parameters), None)
+
+
+def find_asked_syncs(session: Session) -> dict[int, str]:
+    """The source's id of each sync that was asked for and has not ended."""
+    return {row.id: row.source_id for row in session.execute(_ASKED_SYNCS)}
+
+
+_SYNCS = sa.select(runs.c.id, runs.c.source_id).where(
+    runs.c.kind == Kind.SYNC, runs.c.trigger == "manual"
+)
+_ASKED_SYNCS = sa.union_all(_SYNCS.where(IS_ACTIVE), _SYNCS.where(IS_WAITING))
 
 
 def to_run(row: sa.Row[Any]) -> Run:

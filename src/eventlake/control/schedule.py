@@ -3,10 +3,11 @@
 A slot is a moment in UTC. Which slots a schedule has does not depend on when it is asked.
 """
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, time, timedelta
 from hashlib import sha256
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
@@ -24,6 +25,14 @@ _MACROS = {
     "@annually": "0 0 1 1 *",
 }
 _QUIET = r"^$|^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d$"
+NO_DAY = "no month has this day"
+_CRON_ERRORS = {
+    "Bad minute": "the minute, the first field, should be 0 to 59",
+    "Bad hour": "the hour, the second field, should be 0 to 23",
+    "Bad day-of-month": "the day, the third field, should be 1 to 31, and in the month",
+    "Bad month": "the month, the fourth field, should be 1 to 12",
+    "Bad day-of-week": "the day of the week, the fifth field, should be 0 to 7",
+}
 DAY = timedelta(days=1)
 NEAR = timedelta(hours=3)
 """Longer than any clock change."""
@@ -43,7 +52,10 @@ class Schedule(FrozenModel):
     ] = "UTC"
     quiet: Annotated[
         str,
-        Field(pattern=_QUIET, description="A time of day without syncs, such as `22:00-06:00`"),
+        Field(
+            description="A time of day without syncs, such as `22:00-06:00`",
+            json_schema_extra={"pattern": _QUIET},
+        ),
     ] = ""
     spread_seconds: Annotated[
         int,
@@ -79,12 +91,17 @@ class Schedule(FrozenModel):
             # The first slot shows that there is one: 30 February is only found out by looking.
             next(CronSim(expression or "* * * * *", datetime(2000, 1, 1, tzinfo=UTC)))
         except (CronSimError, StopIteration) as problem:
-            raise ValueError(str(problem) or "no day has this date") from None
+            raise ValueError(_CRON_ERRORS.get(str(problem), NO_DAY)) from None
         return expression
 
-    @field_validator("quiet")
+    @field_validator("quiet", mode="before")
     @classmethod
-    def _check_quiet(cls, value: str) -> str:
+    def _check_quiet(cls, value: Any) -> Any:
+        """Refuse other texts in plain words; the pattern itself is for forms."""
+        if not isinstance(value, str):
+            return value
+        if not re.fullmatch(_QUIET, value):
+            raise ValueError("two times from 00:00 to 23:59, such as 22:00-06:00")
         start, _, end = value.partition("-")
         if value and start == end:
             raise ValueError("it must end at another time than it begins")

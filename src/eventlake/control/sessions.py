@@ -18,7 +18,16 @@ SEEN_EVERY = timedelta(minutes=1)
 
 
 def log_in(database: Database, email: str, password: str, now: datetime) -> str | None:
-    """Start a session and return its id; None for an unknown user or a wrong password.
+    """Start a session and return its id; None for an unknown user or a wrong password."""
+    user_id = find_by_password(database, email, password)
+    if user_id is None:
+        return None
+    with database.write() as session:
+        return start_session(session, user_id, now)
+
+
+def find_by_password(database: Database, email: str, password: str) -> str | None:
+    """The id of the user with an e-mail address and a password; None if either is wrong.
 
     Both take equally long, and no transaction is open meanwhile.
     """
@@ -26,10 +35,8 @@ def log_in(database: Database, email: str, password: str, now: datetime) -> str 
         row = session.execute(
             sa.select(users.c.id, users.c.password_hash).where(users.c.email == email.lower())
         ).first()
-    if not verify_password(password, row.password_hash if row else None) or row is None:
-        return None
-    with database.write() as session:
-        return start_session(session, row.id, now)
+    is_right = verify_password(password, row.password_hash if row else None)
+    return str(row.id) if row and is_right else None
 
 
 def start_session(session: Session, user_id: str, now: datetime) -> str:

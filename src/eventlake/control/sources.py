@@ -35,12 +35,26 @@ def add_source(
     identity = source_settings(source=slug, source_id=source_id or new_id()).source_id
     row = {"id": identity, "slug": slug, "enabled": True, "created_at": now}
     if not insert_if_absent(session, sources, [row]):
-        raise InvalidSettings(
-            f"source is {slug!r}: a source has or had this slug or id, and they are never used "
-            "again; choose others"
-        )
+        raise InvalidSettings(_explain_used_name(session, slug, identity))
     add_write_key(session, slug, now, write_key)
     return get_source(session, slug)
+
+
+def _explain_used_name(session: Session, slug: str, source_id: str) -> str:
+    """Say which source has, or had before it was removed, the slug or else the id of a new one."""
+    same_slug = session.execute(sa.select(sources).where(sources.c.slug == slug)).first()
+    if same_slug:
+        verb = "had" if same_slug.removed_at else "has"
+        return (
+            f"source is {slug!r}: a source {verb} this slug, and slugs are never used again; "
+            "choose another"
+        )
+    other = session.execute(sa.select(sources).where(sources.c.id == source_id)).one()
+    owner = f"the source {other.slug}{', which was removed' if other.removed_at else ''}"
+    return (
+        f"id is {source_id!r}, which is that of {owner}: a source cannot be renamed; keep the slug "
+        f"{other.slug}, or leave the id out to add {slug} as a new source"
+    )
 
 
 def get_source(session: Session, source: str) -> Source:
@@ -88,11 +102,22 @@ def add_write_key(session: Session, source: str, now: datetime, write_key: str =
     validate_write_key(key, found.slug)
     row = {"key": key, "source_id": found.id, "created_at": now}
     if not insert_if_absent(session, write_keys, [row]):
-        raise InvalidSettings(
-            f"the write key of {found.slug} is or was another's: choose another, or leave it out "
-            "for a random one"
-        )
+        raise InvalidSettings(_explain_used_key(session, found, key))
     return found.model_copy(update={"write_keys": (*found.write_keys, key)})
+
+
+def _explain_used_key(session: Session, source: Source, key: str) -> str:
+    """Say why a key cannot be added to a source, without showing the key."""
+    row = session.execute(sa.select(write_keys).where(write_keys.c.key == key)).one()
+    advice = "choose another, or leave it out for a random one"
+    if row.source_id != source.id:
+        return f"the write key of {source.slug} is or was another's: {advice}"
+    if row.revoked_at is None:
+        return f"source {source.slug} has this write key already: {advice}"
+    return (
+        f"this write key of {source.slug} was revoked on {row.revoked_at:%Y-%m-%d} and cannot come "
+        f"back: {advice}"
+    )
 
 
 def revoke_write_key(session: Session, source: str, write_key: str, now: datetime) -> Source:

@@ -30,6 +30,7 @@ metadata = MetaData(
 
 ACTIVE = ("queued", "running", "cancelling")
 """The states of runs of which a source has at most one per lane."""
+_IS_WAITING = "state = 'waiting'"
 _IS_ACTIVE = f"state IN ({', '.join(map(repr, ACTIVE))})"
 
 COUNTS = (
@@ -174,11 +175,13 @@ runs = Table(
     UniqueConstraint("source_id", "slot"),
     Index(None, "source_id", "id"),
     _unique_where("uq_runs_active", _IS_ACTIVE, "source_id", "lane"),
-    _unique_where("uq_runs_waiting", "state = 'waiting'", "source_id", "lane"),
+    _unique_where("uq_runs_waiting", _IS_WAITING, "source_id", "lane"),
 )
 
 IS_ACTIVE = text(f"runs.{_IS_ACTIVE}")
 """The condition of the index of active runs in its own words: else the index is not used."""
+IS_WAITING = text(f"runs.{_IS_WAITING}")
+"""That of the index of waiting runs."""
 
 LOCK_ORDER = (runs.c.source_id, runs.c.lane)
 """The order in which transactions lock active runs, which is also that of their index."""

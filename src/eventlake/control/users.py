@@ -45,9 +45,7 @@ def add_user_without_password(session: Session, email: str, role: Role, now: dat
 
 
 def _add(session: Session, email: str, password_hash: str, role: Role, now: datetime) -> User:
-    address = email.strip().lower()
-    if not _EMAIL.fullmatch(address):
-        raise InvalidSettings(f"email is {email!r}: give an address such as name@example.com")
+    address = parse_email(email)
     row = {
         "id": new_id(),
         "email": address,
@@ -58,6 +56,14 @@ def _add(session: Session, email: str, password_hash: str, role: Role, now: date
     if not insert_if_absent(session, users, [row]):
         raise InvalidSettings(f"email is {address!r}: there is such a user already")
     return get_user(session, address)
+
+
+def parse_email(email: str) -> str:
+    """The address in lower case; raises InvalidSettings if it is none."""
+    address = email.strip().lower()
+    if not _EMAIL.fullmatch(address):
+        raise InvalidSettings(f"email is {email!r}: give an address such as name@example.com")
+    return address
 
 
 def find_user(session: Session, user: str) -> User | None:

@@ -9,7 +9,7 @@ from eventlake.control.connections import get_connection, list_connections, merg
 from eventlake.control.database import Session
 from eventlake.control.endings import LOST
 from eventlake.control.erasures import read_users
-from eventlake.control.lakes import get_lake, read_secrets
+from eventlake.control.lakes import get_lake, has_landed, read_secrets
 from eventlake.control.results import Outcome, read_outcome
 from eventlake.control.run_kinds import Kind
 from eventlake.control.runs import Run, RunState
@@ -31,7 +31,8 @@ def read_task(session: Session, run: Run, vault: Vault) -> Task:
     source = connection.resolved
     if run.kind == Kind.REPLAY and (changes := run.parameters.get("settings")):
         _, source = merge_settings(session, connection, changes)
-    task = Task(run, source, lake.model, (lake.id, lake.version), secrets)
+    is_used = has_landed(session, lake.id)
+    task = Task(run, source, lake.model, (lake.id, lake.version), secrets, is_used)
     if run.kind != Kind.FORGET:
         return task
     near = [one.resolved for one in list_connections(session) if one.lake == connection.lake]

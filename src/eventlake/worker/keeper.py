@@ -17,7 +17,7 @@ from eventlake.job import BEFORE_COMMIT, CANCELLED
 from eventlake.model.job import Step
 
 BEAT_SECONDS = 2.0
-"""How often the lease is renewed, and so how late a cancelled run notices it."""
+"""How often the lease is renewed, and so how late a cancelled run notices it before its commit."""
 COMMIT = BEFORE_COMMIT[-1]
 CAN_STOP = (
     *("", "plan", "archive", "start", "submit", "wait", "run", "search", "erase", "verify"),
@@ -39,6 +39,7 @@ class Keeper:
         self._step = Step("")
         self._stages: list[dict[str, str]] = []
         self._is_cancelled = self._has_committed = False
+        self._has_job = bool(run.handle)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep, daemon=True)
 
@@ -59,11 +60,23 @@ class Keeper:
         if self._step.stage == COMMIT and stage not in (COMMIT, *CAN_STOP):
             # A compaction goes on to its next commit, before which it can be cancelled.
             self._has_committed = self._run.kind != Kind.COMPACT
-        if stage != self._step.stage and len(self._stages) < MAX_STAGES:
+        is_new = stage != self._step.stage
+        if is_new and len(self._stages) < MAX_STAGES:
             self._stages.append({"stage": stage, "at": SYSTEM_CLOCK.now().isoformat()})
         self._step = Step(stage, done, total, rows)
-        if self._is_cancelled and self._can_stop:
+        # The commit of a job on a cluster may have been made when its step is reported here.
+        may_have_committed = self._has_job or self._has_committed
+        is_before_commit = stage == COMMIT and is_new and not may_have_committed
+        if is_before_commit:
+            self._look_for_cancel()
+        if self._is_cancelled and (self._can_stop or is_before_commit):
             raise Cancelled(CANCELLED)
+
+    def _look_for_cancel(self) -> None:
+        """Ask the database whether the run was cancelled since the last beat."""
+        with suppress(EventLakeError), self._database.write() as session:
+            state = renew_run(self._database, session, self._run)
+            self._is_cancelled = self._is_cancelled or state is not RunState.RUNNING
 
     @property
     def _can_stop(self) -> bool:
@@ -76,6 +89,7 @@ class Keeper:
 
     def store_handle(self, handle: str) -> None:
         """Store the cluster's id of the run's job; raises as `store_plan`."""
+        self._has_job = True
         self._store(handle=handle)
 
     def _store(self, **values: str) -> None:

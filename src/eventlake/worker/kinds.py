@@ -18,7 +18,7 @@ from eventlake.control.run_kinds import (
 )
 from eventlake.control.runs import Run, RunState
 from eventlake.errors import Damaged, InvalidSettings, NotFound
-from eventlake.lakes import open_parts
+from eventlake.lakes import open_parts, open_store
 from eventlake.model.lake import LakeSettings
 from eventlake.model.settings import SourceSettings
 from eventlake.model.values import FrozenModel
@@ -56,6 +56,8 @@ class Task(NamedTuple):
     """The id and the version of the lake."""
     secrets: Mapping[str, str]
     """The environment in which the lake finds its secrets."""
+    is_used: bool = True
+    """Whether a run has landed something in the lake."""
     users: ErasedUsers | None = None
     """Those that a run of the kind `forget` is for."""
     folders: frozenset[str] = frozenset()
@@ -77,6 +79,8 @@ class Hooks(NamedTuple):
 def work(task: Task, hooks: Hooks) -> Outcome:
     """Do what the run's kind says; return what is known of its end besides the lake's report."""
     kind = Kind(task.run.kind)
+    if task.is_used:
+        open_store(task.lake, make=True).check_not_gone()
     if task.run.dry_run:
         hooks.progress.step("plan", 0, 1, 0)
         return Outcome(state=RunState.FINISHED, plan=_PLANS[kind](task))

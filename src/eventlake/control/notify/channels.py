@@ -10,7 +10,7 @@ from email.headerregistry import Address
 from typing import Annotated, Any, Literal
 
 import sqlalchemy as sa
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field
 
 from eventlake.control.database import Session, insert_if_absent, update_version
 from eventlake.control.notify.tables import OPEN_STATES, channels, deliveries, rules
@@ -18,6 +18,7 @@ from eventlake.control.notify.targets import check_host, parse_target
 from eventlake.control.vault import Vault, is_reference
 from eventlake.control.workspace import new_id
 from eventlake.errors import InvalidSettings, NotFound
+from eventlake.model.settings import validate_settings
 from eventlake.model.values import FrozenModel
 
 Kind = Literal["email", "slack", "webhook"]
@@ -262,11 +263,7 @@ def _validate(kind: Kind, values: Mapping[str, Any]) -> tuple[dict[str, Any], di
 
 
 def _validate_email(values: Mapping[str, Any], secrets: Mapping[str, str]) -> dict[str, Any]:
-    try:
-        settings = EmailSettings.model_validate(dict(values))
-    except ValidationError as problem:
-        wrong = [(".".join(map(str, one["loc"])), one["msg"]) for one in problem.errors()]
-        raise InvalidSettings("; ".join(f"{name}: {why}" for name, why in wrong)) from None
+    settings = validate_settings(EmailSettings, values)
     check_host("host", settings.host)
     if bool(settings.user) != ("password" in secrets):
         raise InvalidSettings("user and password: set both or neither")

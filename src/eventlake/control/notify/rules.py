@@ -41,7 +41,7 @@ def add_rule(
     """Have a channel get events; raises InvalidSettings for an unknown event."""
     known = {*EVENTS, ALL, DEFAULT} - {TEST}
     if wrong := sorted(set(events) - known):
-        raise InvalidSettings(f"event is {wrong[0]!r}: choose of {', '.join(sorted(known))}")
+        raise InvalidSettings(f"event is {wrong[0]!r}: choose one of {', '.join(sorted(known))}")
     if not events:
         raise InvalidSettings(f"events is empty: name at least one, or {ALL}")
     found = get_channel(session, channel)
