@@ -113,6 +113,14 @@ def run_query(
         raise InvalidSettings(_explain(str(problem), lake)) from problem
 
 
+def cast_to_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values as DuckDB prints them, such as `1 month 2 days`, `\\x00` and `{'a': NULL}`."""
+    with _connection() as connection:
+        connection.register("column", pa.table({"value": column}))
+        text = connection.sql('select cast(value as varchar) as value from "column"')
+        return text.to_arrow_table().column("value")
+
+
 def run_spark_query(spark: "SparkSession", tables: Iterable[QueryTable], sql: str) -> pa.Table:
     """Run one query with Spark; each table is visible as `database.table`.
 

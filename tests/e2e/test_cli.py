@@ -12,7 +12,7 @@ import pytest
 from tests import lakes
 from tests.processes import Ran, command
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("no_java")]
 
 EVENTS = 2_000
 STAGES = [
@@ -46,7 +46,7 @@ class Shop:
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
+def shop(tmp_path_factory: pytest.TempPathFactory, no_java: None) -> Shop:
     root = tmp_path_factory.mktemp("shop")
     raw, lake = root / "raw", root / "lake"
     sampled = sample(raw, "--bad", "0.01", "--types", "12", "--hours", "2")
@@ -273,19 +273,6 @@ def test_1_a_lake_that_cannot_be_written(shop: Shop, tmp_path: Path) -> None:
     fails(command("load", shop.raw, "--source", "web", "--lake", tmp_path), 1, "segment-data")
 
 
-def test_1_a_master_that_is_none(shop: Shop, tmp_path: Path) -> None:
-    ran = command(
-        "load", shop.raw, "--source", "web", "--lake", tmp_path / "lake", "--master", "nonsense"
-    )
-    fails(
-        ran,
-        1,
-        r"Spark did not start on nonsense: .*Master must either be .*; its log is /\S+\.log "
-        r"\(EventLake.Unavailable",
-    )
-    assert not (tmp_path / "lake/segment-stage").exists()
-
-
 def test_3_a_table_that_cannot_be_registered_does_not_stop_the_others(tmp_path: Path) -> None:
     raw, lake = tmp_path / "raw", tmp_path / "lake"
     sample(raw, "--types", "6", "--hours", "1")
@@ -341,3 +328,10 @@ def test_an_old_java_is_one_sentence(shop: Shop, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     ran = command("load", shop.raw, "--source", "web", "--lake", lake, env=environment)
     fails(ran, 2, f"Spark needs Java 17, and {java} is 8: install Java 17 or newer")
+
+
+def test_a_cluster_needs_more_than_the_java_of_the_package(shop: Shop, tmp_path: Path) -> None:
+    load = ("load", shop.raw, "--source", "web", "--lake", tmp_path / "lake")
+    ran = command(*load, "--master", "spark://127.0.0.1:1")
+    fails(ran, 2, r"^error: Spark needs Java, and none was found: for a cluster, install Java 17")
+    assert not [*(tmp_path / "lake").rglob("*.json")]

@@ -94,6 +94,7 @@ def run(arguments: list[str], folder: Path) -> str:
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("no_java")
 def test_the_tutorial_runs_as_it_is_shown(tmp_path: Path) -> None:
     steps = shown(TUTORIAL)
     assert {"sample", "load", "query", "verify"} <= {verb(step.command) for step in steps}

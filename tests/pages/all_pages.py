@@ -41,6 +41,7 @@ PAGES = {
     "audit": "/admin/audit",
     "audit-empty": "/admin/audit?of=nothing",
     "server": "/admin/server",
+    "account": "/account",
     "document": "/docs/up.md",
     "missing": "/nowhere",
     "login": "/login",

@@ -87,7 +87,7 @@ def test_a_slug_that_was_used_is_refused_with_the_form_kept(visit: Visitor) -> N
     page = opened.page
     page.get_by_label("Name (slug)").fill("web")
     page.get_by_role("button", name="Add the source").click()
-    expect(page.get_by_role("alert")).to_contain_text("a source has or had this slug")
+    expect(page.get_by_role("alert")).to_contain_text("a source has this slug")
     expect(page.get_by_label("Name (slug)")).to_have_value("web")
 
 
@@ -304,6 +304,7 @@ def test_a_result_is_downloaded(visit: Visitor, form: str, tmp_path: Path) -> No
     page.get_by_label("SQL (DuckDB)").fill("select distinct currency from web.order_completed")
     with page.expect_download() as download:
         page.get_by_role("button", name=form).click()
+    expect(page.get_by_role("button", name=form)).not_to_have_attribute("aria-busy", "true")
     path = tmp_path / "result"
     download.value.save_as(path)
     if form == "CSV":
@@ -318,7 +319,9 @@ def test_queries_are_saved_and_audited(visit: Visitor, site: Site) -> None:
     page.get_by_label("SQL (DuckDB)").fill("select 42 as answer")
     page.get_by_text("Save this query").click()
     page.get_by_label("Name").fill("the answer")
-    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_label("Name").press("Enter")
+    expect(page.get_by_text("Saved.", exact=True)).to_be_visible()
+    expect(page.get_by_label("SQL (DuckDB)")).to_have_value("select 42 as answer")
     page.get_by_role("link", name="the answer").click()
     expect(page.get_by_label("SQL (DuckDB)")).to_have_value("select 42 as answer")
     page.get_by_role("button", name="Run", exact=True).click()
@@ -435,7 +438,7 @@ def test_code_that_is_no_json_is_refused(visit: Visitor) -> None:
 
 
 def test_users_are_suppressed_from_a_file_and_no_more(visit: Visitor, tmp_path: Path) -> None:
-    page = visit("/privacy").page
+    page = visit("/privacy?lake=main").page
     (tmp_path / "ids.txt").write_text("user-100\nuser-101\n")
     page.get_by_label("Or a file of ids").set_input_files(tmp_path / "ids.txt")
     expect(page.locator("#users")).to_have_value(re.compile("user-101"))
@@ -447,7 +450,7 @@ def test_users_are_suppressed_from_a_file_and_no_more(visit: Visitor, tmp_path: 
 
 
 def test_forgetting_needs_the_typed_word(visit: Visitor) -> None:
-    opened = visit("/privacy")
+    opened = visit("/privacy?lake=main")
     opened.expected.append(REFUSED)
     opened.page.locator("#forget-users").fill("user-1")
     opened.page.get_by_role("button", name="Forget", exact=True).click()

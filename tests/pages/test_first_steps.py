@@ -72,7 +72,6 @@ def test_three_steps_lead_to_a_table(visit: Visit, url: str) -> None:
         )
         assert send(url, key, userId=f"u{number}", event="Hello", properties=properties) == 200
     expect(steps.nth(1)).to_have_class("done")  # without a reload
-    page.wait_for_timeout(11_000)  # until the collector has archived them
     page.get_by_role("button", name="Sync now").first.click()
     expect(page.get_by_role("heading", name="Run 1")).to_be_visible()
     expect(page.locator("#live .state").first).to_contain_text("Success")  # it follows the run
@@ -167,6 +166,19 @@ def test_a_plan_of_a_replay_is_made_and_started(visit: Visit) -> None:
     page.get_by_role("button", name="Start the replay").click()
     expect(page.locator("#live .state").first).to_contain_text("Success")
     expect(page.get_by_text("1 of 1 chunk done")).to_be_visible()
+
+
+def test_a_type_is_pinned_without_a_rewrite(visit: Visit) -> None:
+    page = visit.open("/sources/web/schema?table=hello")
+    page.get_by_label("Column", exact=True).select_option("plain")
+    page.get_by_label("Type", exact=True).select_option("string")
+    page.get_by_role("button", name="Make the plan").click()
+    expect(page.get_by_role("region", name="Plan", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Do it").click()
+    expect(page.locator("#live .state").first).to_contain_text("Success")
+    page = visit.open("/sources/web/schema?table=hello")
+    columns = page.get_by_role("group", name="Columns")
+    expect(columns.get_by_role("row", name=re.compile("^plain string pinned "))).to_be_visible()
 
 
 def test_a_type_is_pinned_after_its_plan_was_looked_at(visit: Visit) -> None:

@@ -6,9 +6,10 @@ from datetime import timedelta
 
 import httpx
 import pytest
+from playwright.sync_api import Browser, expect
 
 from eventlake.control.roles import Role
-from tests.pages.browser import COOKIE
+from tests.pages.browser import COOKIE, visiting
 from tests.pages.site import SOURCE_ID, Site, event, make_workspace, serving
 
 TABLES, LINES = 1_000, 100_000
@@ -62,6 +63,19 @@ def test_a_thousand_tables_are_shown_in_half_a_second(site: Site, path: str) -> 
     seconds, reply = measure(site, path)
     assert seconds <= BOUND
     assert len(reply.content) <= 200_000
+
+
+def test_a_query_can_name_each_of_a_thousand_tables(site: Site) -> None:
+    _, reply = measure(site, "/query")
+    assert reply.text.count("data-insert") == TABLES
+
+
+def test_the_tables_of_a_query_are_filtered(site: Site, browser: Browser) -> None:
+    with visiting(browser, site.url, site.sessions[Role.ADMIN]) as visit:
+        page = visit.open("/query")
+        page.get_by_label("Filter").fill(" Event_099")
+        names = page.get_by_role("list", name="Tables to insert").get_by_role("button")
+        expect(names).to_have_text([f"web.event_099{number}" for number in range(10)])
 
 
 def test_a_hundred_thousand_lines_are_shown_in_half_a_second(site: Site) -> None:

@@ -184,7 +184,7 @@ def test_filters_of_the_history_are_in_the_address(visit: Visitor) -> None:
 def test_the_history_has_changes_of_the_schema(visit: Visitor) -> None:
     page = visit("/sources/web/history").page
     changes = page.get_by_role("group", name="Changes")
-    expect(changes).to_contain_text("new table order_completed")
+    expect(changes).to_contain_text("new tables cart_opened, order_completed")
     expect(changes).to_contain_text("new column order_completed.gift boolean")
 
 

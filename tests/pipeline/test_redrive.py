@@ -211,10 +211,10 @@ def test_the_damage_of_a_file_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"reasons": ["no_time"]}, "--reason is 'no_time': choose of bad_type, damaged_file, "),
+        ({"reasons": ["no_time"]}, "reason 'no_time' is unknown: choose one of bad_type, "),
         ({"since": "yesterday"}, "--since is 'yesterday': write 2026-10-01"),
-        ({"fields": ["x"]}, "--set x: write field=value"),
-        ({"fields": ["messageId=x"]}, "--set messageId: 4 lines would get the same id"),
+        ({"fields": ["x"]}, "a field to set is 'x': write field=value"),
+        ({"fields": ["messageId=x"]}, "messageId: 4 lines would get the same id"),
         ({"corrected": Path("none.json")}, r"--from-file none\.json: No such file"),
         ({"corrected": Path("x"), "reasons": ["not_json"]}, "leave --set, --reason and --since"),
     ],

@@ -62,8 +62,8 @@ def test_what_is_printed_as_json_can_be_corrected(run: Command, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((*REDRIVE, "--reason", "x"), "--reason is 'x': choose of bad_type, "),
-        ((*REDRIVE, "--set", "x"), "--set x: write field=value"),
+        ((*REDRIVE, "--reason", "x"), "reason 'x' is unknown: choose one of bad_type, "),
+        ((*REDRIVE, "--set", "x"), "a field to set is 'x': write field=value"),
         ((*REDRIVE, "--since", "x"), "--since is 'x': write 2026-10-01"),
         (("quarantine", "redrive", "--source", "x"), "there is no source 'x' in this lake"),
         ((*REDRIVE, "--from-file", "none", *SET_TIME), "leave --set, --reason and --since out"),

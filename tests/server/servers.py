@@ -6,6 +6,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
@@ -22,7 +24,12 @@ from eventlake.collect.mount import Mount
 from eventlake.collect.pool import Pool
 from eventlake.collect.proxies import TrustedProxies
 from eventlake.control.database import open_database
+from eventlake.control.endings import end_runs
+from eventlake.control.queue import Limits, start_runs
+from eventlake.control.results import Outcome
 from eventlake.control.roles import Role, Scope
+from eventlake.control.runs import RunState
+from eventlake.control.sessions import start_session
 from eventlake.control.tokens import add_token
 from eventlake.control.users import add_user
 from eventlake.control.vault import Vault
@@ -66,6 +73,14 @@ class Api:
         with self.context.database.write() as session:
             add_user(session, email, PASSWORD, role, self.context.clock.now())
 
+    def log_in(self, email: str, role: Role) -> httpx.Client:
+        """A client of the pages with the session of a new user."""
+        now = self.context.clock.now()
+        with self.context.database.write() as session:
+            user = add_user(session, email, PASSWORD, role, now)
+            cookie = start_session(session, user.id, now)
+        return httpx.Client(base_url=self.url, cookies={"eventlake": cookie}, timeout=60)
+
     def make_token(self, scope: Scope) -> str:
         with self.context.database.write() as session:
             return add_token(session, scope.value, scope, self.context.clock.now()).secret
@@ -83,6 +98,7 @@ def serving(url: str, clock: Clock = SYSTEM_CLOCK, address: Address | None = Non
         ensure_workspace(session, clock.now())
     vault = Vault([Fernet.generate_key().decode()])
     context = ServerContext(database, vault, address or Address(), clock)
+    context.archive_collected = lambda _: timedelta(0)  # there is no collector to wait for
     ready, stop = threading.Event(), threading.Event()
     port = 0
 
@@ -112,3 +128,23 @@ def serving(url: str, clock: Clock = SYSTEM_CLOCK, address: Address | None = Non
         thread.join(30)
         context.readers.close()
         database.close()
+
+
+@contextmanager
+def with_source(url: str, clock: Clock, folder: Path) -> Iterator[Api]:
+    """A server with the source `web` in a lake."""
+    with serving(url, clock) as api:
+        settings = {"path": str(folder / "lake")}
+        api.post("/lakes", {"slug": "main", "kind": "local", "settings": settings})
+        api.post("/sources", {"slug": "web", "source_id": "web", "lake": "main"})
+        yield api
+
+
+def end_active(api: Api, state: str = "finished", **values: Any) -> list[int]:
+    """Start what is queued, and end it; return the runs."""
+    database, now = api.context.database, api.context.clock.now()
+    with database.write() as session:
+        started = start_runs(database, session, "worker:1", now, Limits(local=9))
+        outcome = Outcome(state=RunState(state), **values)
+        end_runs(session, {(run.id, run.attempt): outcome for run in started}, now)
+    return [run.id for run in started]

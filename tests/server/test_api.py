@@ -342,3 +342,40 @@ def test_pages_are_in_the_order_of_the_keys_whatever_the_database_says() -> None
             break
         after = page.next
     assert names == ["B", "a", "a-b", "ab", "b"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "sentence"),
+    [
+        ("/suppressions", {"users": "abc"}, 'users: it should be a list, such as ["a", "b"]'),
+        (
+            "/sources",
+            {"slug": "Web Shop"},
+            "slug: it should have no spaces, and only ASCII letters",
+        ),
+        (
+            "/sources",
+            {"slgu": "web"},
+            "slug: it is missing; slgu: it is not a setting; did you mean",
+        ),
+        ("/sources", ["web"], "body: it should have names and values"),
+        ("/apply", {"source": {}}, "source: it is not a setting; did you mean sources?"),
+    ],
+)
+def test_wrong_fields_are_named_in_plain_words(
+    api: Api, path: str, body: Any, sentence: str
+) -> None:
+    reply = api.ask("POST", path, body)
+    assert (reply.status_code, reply.json()["detail"][: len(sentence)]) == (422, sentence)
+
+
+def test_a_body_that_is_not_sent_as_json(api: Api) -> None:
+    form = "application/x-www-form-urlencoded"
+    reply = api.ask("POST", "/runs", {"source": "web"}, content_type=form)
+    assert (reply.status_code, reply.json()["detail"]) == (
+        422,
+        "send Content-Type: application/json",
+    )
+    with httpx.Client(headers={**api.headers, "content-type": "application/json"}) as client:
+        reply = client.post(f"{api.url}/api/v1/runs", content=b"{")
+    assert reply.json()["detail"].startswith("body: it is not valid JSON")

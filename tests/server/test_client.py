@@ -19,7 +19,7 @@ from eventlake.control.runs import RunState
 from eventlake.errors import Conflict, EventLakeError, InvalidSettings, NotFound, Unavailable
 from tests.clocks import SimulatedClock
 from tests.server.servers import Api, serving
-from tests.server.test_runs import count_rows, send_and_archive
+from tests.server.test_runs import count_archived, count_rows
 from tests.server.test_up import up
 
 ROOT = Path(__file__).parents[2]
@@ -200,10 +200,11 @@ def test_the_functions_of_the_examples_land_events(
     (tmp_path / "eventlake.db").write_bytes(migrated_sqlite)
     airflow, dagster = map(load_functions, ("airflow_dag.py", "dagster_assets.py"))
     with up(tmp_path, "eventlake.db") as server:
-        sent = send_and_archive(server)
+        server.add_source("web")
         monkeypatch.setenv("EVENTLAKE_URL", server.url)
         shown = dagster["sync_source"]("web", "run-1")
         assert (shown["state"], bool(shown["lake_run"])) == ("finished", True)
+        sent = count_archived(tmp_path)
         assert dagster["sync_source"]("web", "run-1") == shown
         number = airflow["start_sync"]("web", "run-2/start")
         assert airflow["start_sync"]("web", "run-2/start") == number

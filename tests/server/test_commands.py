@@ -1,6 +1,10 @@
 """The commands of the control plane, on the database and on a running server."""
 
+import io
 import json
+import os
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +13,12 @@ import pytest
 from cryptography.fernet import Fernet
 
 from eventlake.cli.main import main
+from eventlake.clock import SYSTEM_CLOCK
+from eventlake.control.database import Database, open_database
+from eventlake.control.preferences import set_server_url
+from eventlake.control.replicas import Heartbeat
 from eventlake.control.roles import Scope
+from eventlake.control.tables import runs
 from tests.lakes import load, small_sample
 from tests.server.servers import Api, serving
 
@@ -92,6 +101,59 @@ def test_schedules_runs_and_health(run: Run, web: Any) -> None:
     assert "disabled" in run("health", as_json=False)[1]
 
 
+def test_a_source_without_a_lake_accepts_no_events(run: Run, web: Any) -> None:
+    assert run("source", "add", "ios", "--lake", "")[0] == 0
+    for words in (("source", "list"), ("health",)):
+        lines = run(*words, as_json=False)[1].splitlines()
+        rows = {line.split()[0]: line for line in lines if line.strip()}
+        assert (" no " in rows["ios"], " yes " in rows["web"]) == (True, True)
+
+
+def test_a_line_to_try_has_the_address_of_the_server(run: Run, web: Any, tmp_path: Path) -> None:
+    default = os.environ.get("EVENTLAKE_URL", "http://127.0.0.1:8400")
+    database = open_database(str(tmp_path / "eventlake.db"))
+    with database.write() as session:
+        set_server_url(session, "http://127.0.0.1:18417")
+    assert f" {default}/v1/track" in run("source", "add", "a", as_json=False)[1]
+    Heartbeat(database, "host:1", ["collector"], "1").beat()
+    running = os.environ.get("EVENTLAKE_URL", "http://127.0.0.1:18417")
+    assert f" {running}/v1/track" in run("source", "add", "b", as_json=False)[1]
+    database.close()
+
+
+def test_a_schedule_keeps_what_is_not_named(run: Run, web: Any) -> None:
+    options = ("--quiet-hours", "22:00-06:00", "--spread", "10m", "--limit", "2h")
+    cron = ("--cron", "0 6 * * *", "--zone", "Europe/Berlin")
+    assert run("schedule", "web", *cron, *options)[0] == 0
+    kept = {"quiet": "22:00-06:00", "zone": "Europe/Berlin", "max_seconds": 7200}
+    for words in (("--every", "15m"), ("--manual",), ("--cron", "0 7 * * *")):
+        assert kept.items() <= run("schedule", "web", *words)[1]["schedule"].items()
+    assert run("schedule", "web", "--zone", "Asia/Tokyo", as_json=False)[1] == (
+        "web: at 0 7 * * * (Asia/Tokyo), quiet hours 22:00-06:00 (Asia/Tokyo), "
+        "spread over 600 seconds, limit 7200 seconds, disabled, no sync is due\n"
+    )
+    none = ("--quiet-hours", "", "--spread", "", "--limit", "")
+    assert "at 0 7 * * * (Asia/Tokyo), disabled" in run("schedule", "web", *none, as_json=False)[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("--zone", "Europe/Berlin"), "--zone is for --cron or --quiet-hours, and web has neither"),
+        (("--every", ""), "--every is '': give a time such as 15m, 2h or 1d"),
+        (("--every", "0s"), "use --manual"),
+        (("--cron", ""), "--cron is empty"),
+        (("--limit", "long"), "--limit is 'long'"),
+        (("--cron", "61 * * * *"), "error: cron: the minute, the first field, should be 0 to 59"),
+        (("--cron", "0 0 30 2 *"), "error: cron: the day, the third field, should be 1 to 31"),
+        (("--quiet-hours", "00:00-24:00"), "error: quiet: two times from 00:00 to 23:59, such as"),
+    ],
+)
+def test_a_schedule_that_cannot_be(run: Run, web: Any, words: tuple[str, ...], part: str) -> None:
+    code, text = run("schedule", "web", *words, as_json=False)
+    assert (code, part in text) == (2, True), text
+
+
 def test_the_workspace_as_a_file(run: Run, web: Any, tmp_path: Path) -> None:
     file = tmp_path / "workspace.toml"
     exported = run("export", as_json=False)[1]
@@ -109,6 +171,14 @@ def test_the_workspace_as_a_file(run: Run, web: Any, tmp_path: Path) -> None:
     file.write_text('[sources.web]\nid = "other"\n')
     code, refused = run("apply", str(file), "--yes", as_json=False)
     assert (code, "! source:web: id is" in refused) == (1, True)
+    for text, part in {
+        "[source.web]\n": "source: it is not a setting; did you mean sources?",
+        "sources = 3\n": "sources: it should have names and values: an object in JSON, a table",
+        "[sources.web]\nwrite_keys = 3\n": "sources.web.write_keys: it should be a list",
+    }.items():
+        file.write_text(text)
+        code, refused = run("apply", str(file), "--yes", as_json=False)
+        assert (code, f"error: {file}: {part}" in refused) == (2, True), refused
     file.write_text("[sources.web\n")
     assert "is not TOML" in run("apply", str(file), as_json=False)[1]
 
@@ -177,10 +247,28 @@ def test_people(run: Run) -> None:
     assert made["token"]["id"] not in str(run("token", "list")[1])
 
 
+def test_a_user_without_a_password(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("user", "add", "ada@example.com")[0] == 0
+    monkeypatch.delenv("EVENTLAKE_PASSWORD")
+    for email, part in {
+        "nope": "give an address such as name@example.com",
+        "Ada@example.com": "there is such a user already",
+        "bob@example.com": "set EVENTLAKE_PASSWORD",
+    }.items():
+        code, text = run("user", "add", email, as_json=False)
+        assert (code, len(text.splitlines()), part in text) == (2, 1, True), text
+
+
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (("source", "add", "a b"), "slug"),
+        (("source", "add", "Web Shop"), "error: slug: it should have no spaces, and only ASCII"),
+        (("notify", "add", "email", "nope"), "error: to.0 is 'nope': an e-mail address such as"),
+        (("replays", "add", "web"), "give --from and --to, or --all"),
+        (("replays", "add", "web", "--all", "--from", "2026-02-01"), "leave --from and --to out"),
+        (("replays", "add", "web", "--set", "naming=native"), "use --all, without --event"),
+        (("runs", "start", "web", "--kind", "forget"), "use `eventlake erasures add`"),
+        (("runs", "start", "web", "--kind", "replay"), "use `eventlake replays add`"),
         (("lake", "add", "x", "--kind", "moon"), "choose one of"),
         (("lake", "add", "x", "--kind", "local", "--set", "path"), "NAME=VALUE"),
         (("lake", "add", "x", "--kind", "local", "--set", "path=[1"), "not valid JSON"),
@@ -218,6 +306,44 @@ def test_a_wrong_token_ends_with_1(
         assert main(["health"]) == 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("health",),
+        ("source", "add", "web"),
+        ("token", "add", "ci"),
+        ("export",),
+        ("runs", "show", "1"),
+    ],
+)
+def test_no_database_is_made_at_a_wrong_path(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "nosuch.db"
+    assert main([*words, "--database", str(path)]) == 2
+    sentence = f"no database at {path}: start `eventlake up` there, or give --database"
+    assert sentence in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("user", "add", "ada@example.com", "--role", "admin"),
+        ("lake", "add", "main", "--kind", "local", "--set", "path=lake"),
+        ("apply", "workspace.toml"),
+    ],
+)
+def test_the_first_start_is_prepared_without_a_database(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVENTLAKE_PASSWORD", "correct horse")
+    (tmp_path / "workspace.toml").write_text("")
+    assert main(list(words)) == 0
+    assert (tmp_path / "eventlake.db").exists()
+
+
 def test_changes_of_commands_are_in_the_audit_log(run: Run, web: Any, tmp_path: Path) -> None:
     with serving(str(tmp_path / "eventlake.db")) as api:
         api.use_token(Scope.ADMIN)
@@ -242,6 +368,39 @@ def test_kinds_of_runs(run: Run, web: Any) -> None:
     assert "give --source" in run("sync", as_json=False)[1]
 
 
+@pytest.mark.parametrize("words", [("runs", "start", "web"), ("sync", "web")])
+def test_a_run_without_a_server(run: Run, web: Any, words: tuple[str, ...]) -> None:
+    place = os.environ.get("EVENTLAKE_URL", "eventlake.db")
+    sentence = f"no server runs on {place}: start `eventlake up`\n"
+    code, text = run(*words, as_json=False)
+    assert (code, text.endswith(sentence)) == (0, True)
+    run("runs", "cancel", "1")
+    code, text = run(*words, "--wait", as_json=False)
+    assert (code, text.endswith(sentence)) == (1, True)
+    assert run("history", "web")[1][0]["state"] == "queued"
+
+
+def test_a_run_with_a_server_is_waited_for(run: Run, web: Any, tmp_path: Path) -> None:
+    database = open_database(str(tmp_path / "eventlake.db"))
+    Heartbeat(database, "host:1", ["worker"], "1").beat()
+    waiting = threading.Timer(1, lambda: _end_run(database, "a cause, " * 20 + "and what to do"))
+    waiting.start()
+    code, text = run("runs", "start", "web", "--wait", as_json=False)
+    waiting.join()
+    database.close()
+    assert code == 1
+    assert text.splitlines()[-1].endswith("a cause, and what to do")
+    assert "and what to do" in run("runs", "show", "1", as_json=False)[1]
+    for words in (("history", "web"), ("health",)):
+        assert "… see eventlake runs show 1" in run(*words, as_json=False)[1]
+
+
+def _end_run(database: Database, error: str) -> None:
+    ended = {"state": "failed", "error": error, "ended_at": SYSTEM_CLOCK.now()}
+    with database.write() as session:
+        session.execute(runs.update().values(ended))
+
+
 def test_replays(run: Run, web: Any) -> None:
     window = ("--from", "2026-02-01", "--to", "2026-02-03", "--event", "Hello")
     code, replay = run("replays", "add", "web", *window)
@@ -257,10 +416,33 @@ def test_replays(run: Run, web: Any) -> None:
 
 
 def test_erasures(run: Run, web: Any, tmp_path: Path) -> None:
-    code, erasure = run("erasures", "add", "u1", "u2", "--also", "anonymous")
+    code, erasure = run("erasures", "add", "u1", "u2", "--also", "anonymous", "--yes")
     assert (code, erasure["state"], len(erasure["hashes"])) == (0, "running", 2)
     number = str(erasure["id"])
     assert run("erasures", "list")[1] == [run("erasures", "show", number)[1]]
     assert run("erasures", "receipt", number, as_json=False)[0] == 0
     assert run("erasures", "receipt", number, "--out", "receipt.json", as_json=False)[0] == 0
     assert json.loads((tmp_path / "receipt.json").read_text())["receipts"] == []
+
+
+def test_an_erasure_is_confirmed(
+    run: Run, web: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "new.toml").write_text("[sources.ios]\n")
+    for words in (("erasures", "add", "u1"), ("apply", "new.toml")):
+        code, text = run(*words, as_json=False)
+        assert (code, "give --yes" in text) == (2, True), text
+    assert run("erasures", "add", "u1", "--dry-run")[0] == 0
+    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    code, text = run("erasures", "add", "u1", as_json=False)
+    assert (code, "Remove all events of 1 user, for good?" in text) == (1, True)
+    assert [one["dry_run"] for one in run("erasures", "list")[1]] == [True]
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    assert run("erasures", "add", "u1", as_json=False)[0] == 0
+
+
+class Terminal(io.StringIO):
+    """What somebody types."""
+
+    def isatty(self) -> bool:
+        return True

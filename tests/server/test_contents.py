@@ -1,10 +1,13 @@
 """Queries within their limits, and the processes that read lakes."""
 
+import csv
+import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from eventlake.control.audit import list_audit
@@ -119,6 +122,18 @@ def test_a_query_that_ends_is_audited(api: Api) -> None:
     sql = 'select total from web."order" order by total'
     assert ask(api, sql).body["rows"] == [["0"], ["1"], ["2"]]
     assert last_audited(api) == {"sql": sql, "format": "json", "outcome": "finished"}
+
+
+def test_values_are_printed_as_duckdb_prints_them(api: Api) -> None:
+    sql = r"""select interval '1 month 2 days' as span, '\x00a'::blob as bytes,
+        {'a': null, 'span': interval 1 day} as nested, 'nan'::double as number"""
+    printed = ["1 month 2 days", r"\x00a", "{'a': NULL, 'span': 1 day}", "nan"]
+    assert ask(api, sql).body["rows"] == [printed]
+    reply = api.ask("POST", "/query", {"sql": sql, "lake": "main", "format": "csv"})
+    assert next(csv.reader(reply.text.splitlines()[1:])) == printed
+    reply = api.ask("POST", "/query", {"sql": sql, "lake": "main", "format": "parquet"})
+    stored = pq.read_table(io.BytesIO(reply.content)).to_pylist()
+    assert list(stored[0].values())[:3] == [printed[0], b"\x00a", printed[2]]
 
 
 def test_a_saved_query_is_replaced_and_removed(api: Api) -> None:

@@ -3,34 +3,21 @@
 import gzip
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from eventlake.control.endings import end_runs
-from eventlake.control.queue import Limits, start_runs
-from eventlake.control.results import Outcome, TableResult
+from eventlake.control.results import TableResult
 from eventlake.control.roles import Scope
-from eventlake.control.runs import RunState, get_run
+from eventlake.control.runs import get_run
 from eventlake.control.tables import metadata
 from tests import lakes
 from tests.clocks import SimulatedClock
-from tests.server.servers import Api, serving
+from tests.server.servers import Api, end_active, with_source
 
 REPLAY = {"source": "web", "since": "2026-02-01", "until": "2026-02-04"}
-
-
-@contextmanager
-def with_source(url: str, clock: SimulatedClock, folder: Path) -> Iterator[Api]:
-    """A server with the source `web` in a lake."""
-    with serving(url, clock) as api:
-        settings = {"path": str(folder / "lake")}
-        api.post("/lakes", {"slug": "main", "kind": "local", "settings": settings})
-        api.post("/sources", {"slug": "web", "source_id": "web", "lake": "main"})
-        yield api
 
 
 @pytest.fixture
@@ -46,16 +33,6 @@ def any_api(url: str, clock: SimulatedClock, tmp_path: Path) -> Iterator[Api]:
     """On SQLite and on PostgreSQL."""
     with with_source(url, clock, tmp_path) as api:
         yield api
-
-
-def end_active(api: Api, state: str = "finished", **values: Any) -> list[int]:
-    """Start what is queued, and end it; return the runs."""
-    database, now = api.context.database, api.context.clock.now()
-    with database.write() as session:
-        started = start_runs(database, session, "worker:1", now, Limits(local=9))
-        outcome = Outcome(state=RunState(state), **values)
-        end_runs(session, {(run.id, run.attempt): outcome for run in started}, now)
-    return [run.id for run in started]
 
 
 def test_a_replay_from_its_plan_to_its_end(any_api: Api) -> None:
@@ -116,6 +93,8 @@ def test_wrong_parameters_are_refused(api: Api) -> None:
         ("/replays", {"since": "2026-02-02", "until": "2026-02-01"}),
         ("/pins", {"table": "hello", "types": {"n": "blob"}}),
         ("/quarantine/redrive", {"since": "yesterday"}),
+        ("/quarantine/redrive", {"reasons": ["nope"]}),
+        ("/runs", {"kind": "redrive", "parameters": {"reasons": ["nope"]}}),
     ]:
         reply = api.ask("POST", path, {"source": "web", **body})
         assert (reply.status_code, reply.json()["code"]) == (422, "EventLake.InvalidSettings"), path
@@ -240,6 +219,9 @@ def test_the_quarantine_is_read_page_by_page(api: Api, tmp_path: Path) -> None:
     reasons = api.get("/quarantine/reasons?source=web")["items"]
     assert {one["reason"]: one["lines"] for one in reasons} == {"no_message_id": 6, "not_json": 2}
     assert api.ask("GET", "/quarantine?source=none").status_code == 404
+    for broken in ("xx", ":1", "xx:", "xx:y"):
+        reply = api.ask("GET", f"/quarantine?source=web&after={broken}")
+        assert (reply.status_code, "`next` of the page before" in reply.text) == (422, True), broken
 
 
 def test_users_are_suppressed_and_no_more(api: Api) -> None:

@@ -43,11 +43,11 @@ def wait_until_planned(server: Up, number: int) -> dict[str, Any]:
     return show(server, number)
 
 
-def send_and_archive(server: Up) -> int:
-    """Send an event of a new source and wait until it is archived; return how many there are."""
+def send_and_sync(server: Up) -> tuple[int, int]:
+    """Send an event of a new source, and sync it; return how many were sent, and the run."""
     server.add_source("web")
-    wait_until(lambda: count_archived(server.folder) > 0)
-    return count_archived(server.folder)
+    number = start(server)
+    return count_archived(server.folder), number
 
 
 def count_rows(folder: Path) -> int:
@@ -69,8 +69,7 @@ def owner_pid(run: dict[str, Any]) -> int:
 
 def test_an_event_is_in_a_table_after_a_sync(file: str, tmp_path: Path) -> None:
     with up(tmp_path, file) as server:
-        sent = send_and_archive(server)
-        number = start(server)
+        sent, number = send_and_sync(server)
         wait_until(lambda: bool(show(server, number)["progress"]))  # Spark takes seconds to start
         run = wait_for_end(server, number)
         assert (run["state"], run["error"], run["attempt"]) == ("finished", "", 1)
@@ -84,8 +83,7 @@ def test_an_event_is_in_a_table_after_a_sync(file: str, tmp_path: Path) -> None:
 
 def test_a_killed_worker_lands_its_events_once(file: str, tmp_path: Path) -> None:
     with up(tmp_path, file) as server:
-        sent = send_and_archive(server)
-        number = start(server)
+        sent, number = send_and_sync(server)
         os.kill(owner_pid(wait_until_planned(server, number)), signal.SIGKILL)
         wait_until(lambda: show(server, number)["state"] != "running")
         run = show(server, number)
@@ -103,8 +101,7 @@ def test_a_killed_worker_lands_its_events_once(file: str, tmp_path: Path) -> Non
 
 def test_a_run_goes_on_when_the_server_is_killed(file: str, tmp_path: Path) -> None:
     with up(tmp_path, file) as server:
-        sent = send_and_archive(server)
-        number = start(server)
+        sent, number = send_and_sync(server)
         wait_until_planned(server, number)
         server.process.kill()
         server.process.wait(60)
@@ -117,8 +114,7 @@ def test_a_run_goes_on_when_the_server_is_killed(file: str, tmp_path: Path) -> N
 
 def test_a_run_is_cancelled(file: str, tmp_path: Path) -> None:
     with up(tmp_path, file) as server:
-        sent = send_and_archive(server)
-        number = start(server)
+        sent, number = send_and_sync(server)
         wait_until_planned(server, number)
         assert server.ask("POST", f"/runs/{number}/cancel").status_code == 200
         assert wait_for_end(server, number)["state"] == "cancelled"

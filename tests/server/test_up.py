@@ -1,12 +1,15 @@
 """`eventlake up` as a process, on both databases."""
 
 import gzip
+import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,10 +20,12 @@ import httpx
 import psutil
 import pytest
 
+from eventlake.collect.server import RELOAD_SECONDS
 from eventlake.control.database import open_database
 from eventlake.control.roles import Role
 from eventlake.control.tables import schedules
 from eventlake.control.users import add_user
+from tests import processes
 from tests.processes import SHORT_LIVED
 
 PATIENCE = 60.0
@@ -91,8 +96,8 @@ def wait_until(is_so: Callable[[], bool]) -> float:
     return time.monotonic() - began
 
 
-def count_archived(folder: Path) -> int:
-    files = folder.glob("lake/segment-logs/*/*/*.gz")
+def count_archived(folder: Path, source: str = "*") -> int:
+    files = folder.glob(f"lake/segment-logs/{source}/*/*.gz")
     return sum(len(gzip.decompress(file.read_bytes()).splitlines()) for file in files)
 
 
@@ -123,6 +128,39 @@ def test_acknowledged_events_survive_a_kill(url: str, tmp_path: Path) -> None:
         wait_until(lambda: count_archived(tmp_path) >= 6)
         assert server.send(key).status_code == 200
         assert server.stop() == 0
+
+
+def test_a_sync_on_request_lands_what_was_just_accepted(url: str, tmp_path: Path) -> None:
+    with up(tmp_path, url) as server:
+        web, ios = server.add_source("web"), server.add_source("ios")
+        sources = {one: server.ask("GET", f"/sources/{one}").json()["id"] for one in ("web", "ios")}
+        for number in range(20):
+            assert server.send(web).status_code == server.send(ios).status_code == 200
+            if number % 5 == 0:
+                assert server.ask("POST", "/runs", {"source": "web"}).status_code in (201, 409)
+                sent = number + 2  # the first of them showed that the key works
+                assert count_archived(tmp_path, sources["web"]) == sent
+        assert count_archived(tmp_path, sources["ios"]) == 0
+
+
+def test_a_sync_that_a_command_asks_for_lands_what_was_just_accepted(
+    url: str, tmp_path: Path
+) -> None:
+    """It asks in the database; the collector notices that before the sync starts."""
+    with up(tmp_path, url) as server:
+        server.add_source("web")
+        command = [sys.executable, "-m", "eventlake.cli.main", "runs", "start", "web", "--json"]
+        done = subprocess.run(
+            [*command, "--database", url], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        asked = json.loads(done.stdout)
+        wait_until(lambda: count_archived(tmp_path) == 1)
+        (file,) = tmp_path.glob("lake/segment-logs/*/*/*.gz")
+        accepted = int(file.name.partition("-")[0]) / 1000
+        assert file.stat().st_mtime - accepted < 9  # by itself it takes ten
+        run = server.ask("GET", f"/runs/{asked['id']}").json()
+        assert run["started_at"] is None or run["started_at"] >= run["not_before"]
+        assert run["not_before"] > run["created_at"]
 
 
 def test_slots_that_are_due_are_queued(url: str, tmp_path: Path) -> None:
@@ -186,6 +224,15 @@ def test_a_second_server_on_the_same_file_is_refused(file: str, tmp_path: Path) 
         assert server.stop() == 0
 
 
+def test_a_spool_that_cannot_be_one_is_refused(file: str, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    ran = processes.command(
+        "up", "--database", file, "--port", "0", "--spool", tmp_path / "taken", cwd=tmp_path
+    )
+    assert (ran.code, ran.out) == (2, "")
+    assert "taken cannot be the spool" in ran.err
+
+
 def test_a_lake_that_cannot_be_opened_does_not_stop_the_others(file: str, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     with up(tmp_path, file) as server:
@@ -194,9 +241,61 @@ def test_a_lake_that_cannot_be_opened_does_not_stop_the_others(file: str, tmp_pa
         bad = server.ask("POST", "/sources", {"slug": "lost", "lake": "bad"}).json()
         key = server.add_source("web")
         assert server.send(key).status_code == 200
-        assert server.send(bad["write_keys"][0]).status_code == 401
+        refused = server.send(bad["write_keys"][0])  # clients send it again
+        assert (refused.status_code, refused.json()["code"]) == (503, "not_served")
         (tmp_path / "taken").unlink()
         wait_until(lambda: server.send(bad["write_keys"][0]).status_code == 200)
+        assert server.stop() == 0
+
+
+def test_no_key_is_refused_while_settings_of_a_lake_change(file: str, tmp_path: Path) -> None:
+    with up(tmp_path, file) as server:
+        key = server.add_source("web")
+        codes: set[int] = set()
+        has_changed = threading.Event()
+
+        def send_on() -> None:
+            while not has_changed.is_set():
+                codes.add(server.send(key).status_code)
+
+        with ThreadPoolExecutor() as pool:
+            sending = [pool.submit(send_on) for _ in range(4)]
+            for _ in range(3):
+                version = server.ask("GET", "/lakes/main").headers["etag"]
+                change = {"settings": {"format": "parquet"}}
+                head = {"if-match": version}
+                reply = server.ask("PATCH", "/lakes/main", change, headers=head)
+                assert reply.status_code == 200, reply.text
+                time.sleep(2 * RELOAD_SECONDS)
+            has_changed.set()
+            for one in sending:
+                one.result()
+        assert codes <= {200, 503}
+        wait_until(lambda: server.send(key).status_code == 200)
+        assert server.stop() == 0
+
+
+def test_a_lake_that_is_gone_is_not_begun_anew(file: str, tmp_path: Path) -> None:
+    lake, away = tmp_path / "lake", tmp_path / "away"
+    with up(tmp_path, file) as server:
+        key = server.add_source("web")
+        run = server.ask("POST", "/runs", {"source": "web"}).json()["id"]
+        wait_until(lambda: server.ask("GET", f"/runs/{run}").json()["state"] == "finished")
+        lake.rename(away)
+        lake.mkdir()  # as of a disk that is not mounted
+        assert server.send(key).status_code == 200
+        sync = server.ask("POST", "/runs", {"source": "web"}).json()["id"]
+        wait_until(lambda: server.ask("GET", f"/runs/{sync}").json()["attempt"] > 1)
+        assert "is gone or empty" in server.ask("GET", f"/runs/{sync}").json()["error"]
+        assert not list(lake.iterdir())
+        assert server.stop() == 0
+    with up(tmp_path, file) as server:
+        assert server.send(key).status_code == 503
+        assert not list(lake.iterdir())
+        lake.rmdir()
+        away.rename(lake)
+        wait_until(lambda: server.send(key).status_code == 200)
+        wait_until(lambda: count_archived(tmp_path) >= 3)
         assert server.stop() == 0
 
 

@@ -1,5 +1,6 @@
 """Kinds of runs with `eventlake up` and real workers, which are killed."""
 
+import json
 import os
 import signal
 import time
@@ -13,7 +14,7 @@ from eventlake.control.tables import runs
 from tests.server.test_runs import (
     count_rows,
     owner_pid,
-    send_and_archive,
+    send_and_sync,
     show,
     start,
     wait_for_end,
@@ -60,8 +61,8 @@ def test_a_replay_ends_once_although_worker_and_server_are_killed(
     since, until = (time.strftime("%Y-%m-%d", time.gmtime(day + n * 86400)) for n in (-1, 2))
     window = {"source": "web", "since": since, "until": until}
     with up(tmp_path, file) as server:
-        sent = send_and_archive(server)
-        assert wait_for_end(server, start(server))["state"] == "finished"
+        sent, number = send_and_sync(server)
+        assert wait_for_end(server, number)["state"] == "finished"
         replay = server.ask("POST", "/replays", window).json()
         assert (replay["chunks"], replay["state"]) == (3, "running")
         path = f"/replays/{replay['id']}"
@@ -94,3 +95,42 @@ def test_a_replay_ends_once_although_worker_and_server_are_killed(
         assert (verified["state"], verified["result"]["problems"]) == ("finished", [])
         assert server.stop() == 0
     assert count_rows(tmp_path) == sent
+
+
+def test_corrected_lines_land_and_a_replay_changes_the_partitions(
+    file: str, tmp_path: Path
+) -> None:
+    """The connection has the new settings afterwards, so that later syncs use them."""
+    with up(tmp_path, file) as server:
+        sent, number = send_and_sync(server)
+        (folder,) = tmp_path.glob("lake/segment-logs/*/*")
+        wait_for_end(server, number)
+        (folder / "bad.json").write_text('{"type": "track", "event": "Hello", "userId": "u2"\n')
+        wait_for_end(server, start(server))
+        (line,) = server.ask("GET", "/quarantine?source=web").json()["items"]
+        assert line["reason"] == "not_json"
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        raw = json.dumps({**EVENT, "type": "track", "messageId": "m9", "receivedAt": now})
+        corrected = json.dumps([{**line, "raw": raw}])
+        redrive = {"source": "web", "corrected": corrected}
+        asked = server.ask("POST", "/quarantine/redrive", redrive)
+        assert asked.status_code == 201, asked.text
+        assert wait_for_end(server, asked.json()["id"])["state"] == "finished"
+        assert server.ask("GET", "/quarantine?source=web").json()["items"] == []
+        assert count_rows(tmp_path) == sent + 1
+
+        other = {"source": "web", "all_time": True, "settings": {"date_partition": "day"}}
+        replay = server.ask("POST", "/replays", other).json()
+        wait_until(
+            lambda: server.ask("GET", f"/replays/{replay['id']}").json()["state"] == "finished"
+        )
+        found = server.ask("GET", "/connections/web").json()
+        assert found["settings"] == {"date_partition": "day"}
+        assert wait_for_end(server, start(server))["state"] == "finished"
+        asked = server.ask("POST", "/runs", {"source": "web", "kind": "verify"})
+        verified = wait_for_end(server, asked.json()["id"])
+        assert (verified["state"], verified["result"]["problems"]) == ("finished", [])
+        assert server.stop() == 0
+    assert count_rows(tmp_path) == sent + 1
+    files = [*tmp_path.glob("lake/segment-data/data/*/*/**/*.parquet")]
+    assert {path.parent.name.partition("=")[0] for path in files} == {"day"}

@@ -1,4 +1,4 @@
-"""Commands of the control plane: sources, lakes, connections, schedules.
+"""Commands of the control plane: sources, lakes, connections, health.
 
 They ask the server at EVENTLAKE_URL with the token in EVENTLAKE_TOKEN, else the control database.
 """
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from eventlake.client import Client
 
 DATABASE_VARIABLE = "EVENTLAKE_DATABASE"
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 Slug = Annotated[str, typer.Argument(metavar="SOURCE", help="The source's slug or id.")]
 SetOptions = Annotated[
@@ -46,13 +45,23 @@ class ControlOptions:
     as_json: AsJson = False
 
     @contextmanager
-    def open(self) -> "Iterator[Client]":
-        """A client of the server at EVENTLAKE_URL, else of the database."""
+    def open(self, *, create: bool = False) -> "Iterator[Client]":
+        """A client of the server at EVENTLAKE_URL, else of the database.
+
+        Only commands that prepare the first start of a server `create` a database that is missing:
+        for others, its path is wrong.
+        """
         with show.require_extra("control"):
             from eventlake.server.client import open_client
         url, token = (os.environ.get(name, "") for name in (URL_VARIABLE, TOKEN_VARIABLE))
-        with open_client(self.database, url, token) as client:
+        with open_client(self.database, url, token, create=create) as client:
             yield client
+
+    @property
+    def place(self) -> str:
+        """The server or the database that is asked, without a password."""
+        url = os.environ.get(URL_VARIABLE) or self.database
+        return re.sub(r"(?<=://)[^/]*@", "", url)
 
     def print(self, value: Any, print_text: Callable[[Any], None]) -> None:
         show.print_result(value, self.as_json, print_text)
@@ -84,7 +93,14 @@ def add_source(
             lake = lakes[0] if len(lakes) == 1 else ""
         body = {"slug": slug, "write_key": write_key, "lake": lake}
         source = client.ask("POST", "/sources", body)
-    options.print({**source, "lake": lake or None}, _print_source)
+        url = os.environ.get(URL_VARIABLE) or _find_server(client)
+    options.print({**source, "lake": lake or None}, lambda one: _print_source(one, url))
+
+
+def _find_server(client: "Client") -> str:
+    """The URL of the server that runs on the database, else the one of `up` by default."""
+    is_alive = any(one["is_alive"] for one in client.ask("GET", "/replicas")["items"])
+    return (is_alive and client.ask("GET", "/workspace")["url"]) or DEFAULT_URL
 
 
 @source_app.command("list")
@@ -93,10 +109,11 @@ def list_sources(options: ControlOptions) -> None:
     """Show the sources and their write keys."""
     with options.open() as client:
         sources = client.list_all("/sources")
+        accepting = {one["source"] for one in client.list_all("/health") if one["accepts_events"]}
     columns: show.Columns = {
         "source": itemgetter("slug"),
         "id": itemgetter("id"),
-        "accepts events": lambda one: "yes" if one["enabled"] else "no",
+        "accepts events": lambda one: "yes" if one["slug"] in accepting else "no",
         "write keys": lambda one: " ".join(one["write_keys"]),
     }
     options.print(sources, lambda found: show.print_table(columns, found))
@@ -116,7 +133,7 @@ def add_lake(
 
     A secret is a setting too: it is sealed in the database, or a reference such as env:NAME.
     """
-    with options.open() as client:
+    with options.open(create=True) as client:
         body = {"slug": slug, "kind": kind, "settings": parse_settings(settings)}
         lake = client.ask("POST", "/lakes", body)
     options.print(lake, lambda one: show.print_line(f"added the lake {one['slug']}"))
@@ -167,41 +184,6 @@ def connect(
 
 
 @expand_option_groups
-def enable(options: ControlOptions, source: Slug) -> None:
-    """Sync a source by its schedule from now on."""
-    with options.open() as client:
-        options.print(client.ask("POST", f"/sources/{quote_url(source)}/enable"), _print_schedule)
-
-
-@expand_option_groups
-def disable(options: ControlOptions, source: Slug) -> None:
-    """Do not sync a source by its schedule; its events are still accepted."""
-    with options.open() as client:
-        options.print(client.ask("POST", f"/sources/{quote_url(source)}/disable"), _print_schedule)
-
-
-@expand_option_groups
-def schedule(
-    options: ControlOptions,
-    source: Slug,
-    every: Annotated[str, typer.Option(help="The time between syncs, such as 15m, 2h, 1d.")] = "",
-    cron: Annotated[str, typer.Option(help="Five fields, such as '0 6 * * *'.")] = "",
-    zone: Annotated[str, typer.Option(help="The time zone of the cron expression.")] = "UTC",
-    manual: Annotated[bool, typer.Option("--manual", help="Only sync on request.")] = False,
-) -> None:
-    """Change when a source is synced, or show it."""
-    if sum(map(bool, (every, cron, manual))) > 1:
-        raise InvalidSettings("--every, --cron and --manual: set one of them")
-    path = f"/schedules/{quote_url(source)}"
-    with options.open() as client:
-        if every or cron or manual:
-            rule = {"every_seconds": _parse_duration(every), "cron": cron, "zone": zone}
-            options.print(client.change("PUT", path, rule), _print_schedule)
-        else:
-            options.print(client.ask("GET", path), _print_schedule)
-
-
-@expand_option_groups
 def history(
     options: ControlOptions,
     source: Slug,
@@ -224,7 +206,7 @@ def health(options: ControlOptions) -> None:
         "accepts events": lambda one: "yes" if one["accepts_events"] else "no",
         "next sync": lambda one: one["next_sync"] or ("on request" if one["syncs"] else "disabled"),
         "last run": lambda one: one["last_state"] or "none",
-        "error": lambda one: one["last_error"] or "",
+        "error": lambda one: shorten_error(one["last_error"] or "", one["last_run"]),
     }
     options.print(sources, lambda found: show.print_table(columns, found))
 
@@ -248,15 +230,6 @@ def parse_settings(words: Sequence[str] | None) -> dict[str, Any]:
     return found
 
 
-def _parse_duration(text: str) -> int:
-    """The seconds of a text such as 15m; 0 for an empty one."""
-    if not text:
-        return 0
-    if not (match := re.fullmatch(r"(\d{1,9})([smhd])", text)):
-        raise InvalidSettings(f"--every is {text!r}: give a time such as 15m, 2h or 1d")
-    return int(match[1]) * _UNITS[match[2]]
-
-
 def print_runs(runs: Sequence[Mapping[str, Any]]) -> None:
     """Print runs as a table."""
     columns: show.Columns = {
@@ -266,31 +239,26 @@ def print_runs(runs: Sequence[Mapping[str, Any]]) -> None:
         "trigger": itemgetter("trigger"),
         "created": itemgetter("created_at"),
         "ended": lambda one: one["ended_at"] or "",
-        "error": lambda one: one["error"],
+        "error": lambda one: shorten_error(one["error"], one["id"]),
     }
     show.print_table(columns, runs)
 
 
-def _print_source(source: Mapping[str, Any]) -> None:
+def shorten_error(error: str, run: int | None) -> str:
+    """An error that fits into a table, with the command that shows the whole."""
+    if len(error) <= show.MAX_CELL_CHARS:
+        return error
+    hint = f"… see eventlake runs show {run}"
+    return error[: show.MAX_CELL_CHARS - len(hint)] + hint
+
+
+def _print_source(source: Mapping[str, Any], url: str) -> None:
     key = source["write_keys"][0]
     show.print_line(f"added the source {source['slug']} with the id {source['id']}")
     show.print_line(f"write key: {key}")
     if not source["lake"]:
         show.print_line(f"connect it: eventlake connect {quote(source['slug'])} LAKE")
         return
-    url = os.environ.get(URL_VARIABLE, DEFAULT_URL).rstrip("/")
     event = '{"userId":"u1","event":"Hello"}'
     show.print_line(f"connected to the lake {source['lake']}")
-    show.print_line(f"try: curl -u {quote(f'{key}:')} -d '{event}' {url}/v1/track")
-
-
-def _print_schedule(schedule: Mapping[str, Any]) -> None:
-    rule = schedule["schedule"]
-    if rule["cron"]:
-        when = f"at {rule['cron']} ({rule['zone']})"
-    else:
-        seconds = rule["every_seconds"]
-        when = f"every {seconds} seconds" if seconds else "on request"
-    state = f"next sync {schedule['next_slot']}" if schedule["next_slot"] else "no sync is due"
-    enabled = "enabled" if schedule["enabled_at"] else "disabled"
-    show.print_line(f"{schedule['source']}: {when}, {enabled}, {state}")
+    show.print_line(f"try: curl -u {quote(f'{key}:')} -d '{event}' {url.rstrip('/')}/v1/track")

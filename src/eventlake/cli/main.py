@@ -19,6 +19,7 @@ from eventlake.cli import (
     people,
     quarantine,
     runs,
+    schedule,
     show,
     suppress,
     workspace,
@@ -80,7 +81,7 @@ for name, group in {
     "user": people.user_app,
 }.items():
     app.add_typer(group, name=name)
-for one in (up, control.connect, control.enable, control.disable, control.schedule):
+for one in (up, control.connect, schedule.enable, schedule.disable, schedule.schedule):
     app.command()(one)
 for one in (control.history, control.health):
     app.command()(one)

@@ -28,6 +28,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and n
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")
 ]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before changing.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Hide progress and tables.")]
 LakeRoot = Annotated[
     str,

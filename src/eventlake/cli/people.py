@@ -1,5 +1,6 @@
 """Commands for users and tokens."""
 
+import sys
 from collections.abc import Mapping
 from datetime import timedelta
 from operator import itemgetter
@@ -11,6 +12,9 @@ from eventlake.cli import show
 from eventlake.cli.control import ControlOptions, quote_url
 from eventlake.cli.options import expand_option_groups
 from eventlake.clock import SYSTEM_CLOCK
+from eventlake.errors import InvalidSettings
+
+PASSWORD_VARIABLE = "EVENTLAKE_PASSWORD"  # noqa: S105 - the name of a variable
 
 token_app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Manage tokens of programs."
@@ -75,21 +79,24 @@ def add_user(
     password: Annotated[
         str,
         typer.Option(
-            envvar="EVENTLAKE_PASSWORD",
-            prompt=True,
-            hide_input=True,
-            confirmation_prompt=True,
+            envvar=PASSWORD_VARIABLE,
             help="The password; asked for if it is not given.",
+            show_default=False,
         ),
-    ],
+    ] = "",
     role: Annotated[
         Literal["viewer", "operator", "admin"],
         typer.Option(help="viewer: look; operator: also start and stop runs; admin: everything."),
     ] = "viewer",
 ) -> None:
     """Add a user."""
-    body = {"email": email, "password": password, "role": role}
-    with options.open() as client:
+    with show.require_extra("control"):
+        from eventlake.control.users import parse_email
+    address = parse_email(email)
+    with options.open(create=True) as client:
+        if not password and any(one["email"] == address for one in client.list_all("/users")):
+            raise InvalidSettings(f"email is {address!r}: there is such a user already")
+        body = {"email": address, "password": password or _ask_password(), "role": role}
         user = client.ask("POST", "/users", body)
     options.print(user, lambda one: show.print_line(f"added {one['email']} as {one['role']}"))
 
@@ -102,6 +109,15 @@ def list_users(options: ControlOptions) -> None:
         users = client.list_all("/users")
     columns: show.Columns = {"user": itemgetter("email"), "role": itemgetter("role")}
     options.print(users, lambda found: show.print_table(columns, found))
+
+
+def _ask_password() -> str:
+    if not sys.stdin.isatty():
+        raise InvalidSettings(
+            f"no password, and no terminal to ask for it: set {PASSWORD_VARIABLE}"
+        )
+    answer: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+    return answer
 
 
 def _print_token(made: Mapping[str, Any]) -> None:

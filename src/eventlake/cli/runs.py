@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -18,10 +18,16 @@ from eventlake.cli.control import (
     print_runs,
 )
 from eventlake.cli.failures import FAILED, FINISHED, PARTIAL
-from eventlake.cli.options import DryRun, expand_option_groups
+from eventlake.cli.options import DryRun, Yes, expand_option_groups
 from eventlake.errors import InvalidSettings
 
+if TYPE_CHECKING:
+    from eventlake.client import Client
+
 WAIT_SECONDS = 20
+OTHER_COMMANDS = {"forget": "eventlake erasures add", "replay": "eventlake replays add"}
+"""The commands of the kinds that `runs start` does not start."""
+NOT_BEGUN = ("queued", "waiting")
 EXIT_CODES = {"failed": FAILED, "cancelled": FAILED, "partial": PARTIAL}
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Start and cancel runs.")
@@ -37,13 +43,27 @@ Wait = Annotated[bool, typer.Option("--wait", help="Wait for the end, and exit w
 
 
 def start(options: ControlOptions, body: Mapping[str, Any], *, wait: bool) -> NoReturn:
-    """Start a run, follow it if `wait`, print it, and exit with its result."""
+    """Start a run, follow it if `wait`, print it, and exit with its result.
+
+    Without a server that would execute it, the run stays queued: says so and does not wait.
+    """
     with options.open() as client:
         run = client.ask("POST", "/runs", body)
-        while wait and not run["ended_at"]:
+        while wait and not run["ended_at"] and not _is_stuck(client, run):
             run = client.ask("GET", f"/runs/{run['id']}?wait={WAIT_SECONDS}")
-    options.print(run, _print_plan if run["plan"] else lambda one: print_runs([one]))
-    raise typer.Exit(EXIT_CODES.get(run["state"], FINISHED))
+        is_stuck = _is_stuck(client, run)
+    options.print(run, _print_plan if run["plan"] else _print_run)
+    if is_stuck:
+        show.print_stderr(f"no server runs on {options.place}: start `eventlake up`")
+    raise typer.Exit(FAILED if wait and is_stuck else EXIT_CODES.get(run["state"], FINISHED))
+
+
+def _is_stuck(client: "Client", run: Mapping[str, Any]) -> bool:
+    """Whether a run has not begun and no server with a worker is alive."""
+    if run["state"] not in NOT_BEGUN:
+        return False
+    replicas = client.ask("GET", "/replicas")["items"]
+    return not any(one["is_alive"] and "worker" in one["parts"] for one in replicas)
 
 
 @dataclass(frozen=True)
@@ -67,7 +87,9 @@ class StartOptions:
 
     @property
     def body(self) -> dict[str, Any]:
-        """The body of a request."""
+        """The body of a request; raises InvalidSettings for a kind that has its own command."""
+        if self.kind in OTHER_COMMANDS:
+            raise InvalidSettings(f"--kind is {self.kind}: use `{OTHER_COMMANDS[self.kind]}`")
         values = parse_settings(self.parameters)
         if self.from_file:
             values["corrected"] = _read_text(self.from_file)
@@ -133,8 +155,7 @@ def cancel(options: ControlOptions, run: RunId) -> None:
 def retry(options: ControlOptions, run: RunId) -> None:
     """Run again what failed, was cancelled or is partial, now."""
     with options.open() as client:
-        again = client.ask("POST", f"/runs/{run}/retry")
-    options.print(again, lambda one: print_runs([one]))
+        options.print(client.ask("POST", f"/runs/{run}/retry"), _print_run)
 
 
 @dataclass(frozen=True)
@@ -165,10 +186,20 @@ class ReplayOptions:
 
     @property
     def body(self) -> dict[str, Any]:
-        """The body of a request."""
+        """The body of a request; raises InvalidSettings."""
+        self._check_window()
         values = asdict(self)
         events, settings = values.pop("event") or [], parse_settings(values.pop("set_"))
         return {**values, "events": events, "settings": settings}
+
+    def _check_window(self) -> None:
+        """Raise as the API does, whose names of these options are others."""
+        if self.set_ and (not self.all_time or self.event):
+            raise InvalidSettings("--set changes all rows: use --all, without --event")
+        if self.all_time and (self.since or self.until):
+            raise InvalidSettings("--all is all events: leave --from and --to out")
+        if not self.all_time and not (self.since and self.until):
+            raise InvalidSettings("the time to replay is not set: give --from and --to, or --all")
 
 
 @replays_app.command("add")
@@ -237,6 +268,27 @@ def resume_replay(options: ControlOptions, replay: ReplayId) -> None:
         options.print(client.ask("POST", f"/replays/{replay}/resume"), _print_fields)
 
 
+@dataclass(frozen=True)
+class ErasureOptions:
+    """Where an erasure looks for events, and for whose."""
+
+    lake: Annotated[str, typer.Option(help="The lake.", show_default="the only one")] = ""
+    source: Annotated[str, typer.Option(help="A source.", show_default="all of the lake")] = ""
+    also: Annotated[
+        str, typer.Option(help="anonymous: also the ids that are tied to the users.")
+    ] = ""
+    dry_run: DryRun = False
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The body of a request; raises InvalidSettings."""
+        if self.also not in ("", "anonymous"):
+            raise InvalidSettings(f"--also is {self.also!r}: the only choice is anonymous")
+        values = asdict(self)
+        also = values.pop("also")
+        return {**values, "also_anonymous": bool(also)}
+
+
 @erasures_app.command("add")
 @expand_option_groups
 def add_erasure(
@@ -244,20 +296,15 @@ def add_erasure(
     users: Annotated[
         list[str], typer.Argument(metavar="ID", help="User ids, exactly as in events.")
     ],
-    lake: Annotated[str, typer.Option(help="The lake.", show_default="the only one")] = "",
-    source: Annotated[str, typer.Option(help="A source.", show_default="all of the lake")] = "",
-    also: Annotated[
-        str, typer.Option(help="anonymous: also the ids that are tied to the users.")
-    ] = "",
-    dry_run: DryRun = False,
+    erasure: ErasureOptions,
+    yes: Yes = False,
 ) -> None:
     """Remove all events of users, for good."""
-    if also not in ("", "anonymous"):
-        raise InvalidSettings(f"--also is {also!r}: the only choice is anonymous")
-    body = {"users": users, "lake": lake, "source": source, "dry_run": dry_run}
+    body = {"users": users, **erasure.body}
+    if not (yes or erasure.dry_run):
+        show.confirm(f"Remove all events of {show.pluralize(len(users), 'user')}, for good?")
     with options.open() as client:
-        made = client.ask("POST", "/erasures", {**body, "also_anonymous": bool(also)})
-    options.print(made, _print_fields)
+        options.print(client.ask("POST", "/erasures", body), _print_fields)
 
 
 @erasures_app.command("list")
@@ -294,6 +341,13 @@ def download_receipt(
         show.print_line(text)
     else:
         out.write_text(f"{text}\n", "utf-8")
+
+
+def _print_run(run: Mapping[str, Any]) -> None:
+    """Print a run, its whole error below the table: the end of an error says what to do."""
+    print_runs([{**run, "error": ""}])
+    if run["error"]:
+        show.print_line(f"error: {show.escape_unprintable(run['error'])}")
 
 
 def _print_plan(run: Mapping[str, Any]) -> None:

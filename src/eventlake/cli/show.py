@@ -10,6 +10,7 @@ from operator import itemgetter
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.filesize import decimal
@@ -58,6 +59,16 @@ def print_line(line: str) -> None:
 
 def print_stderr(line: str) -> None:
     sys.stderr.write(f"{line}\n")
+
+
+def confirm(question: str) -> None:
+    """Ask on the terminal, and end the command unless the answer is yes.
+
+    Raises InvalidSettings without a terminal.
+    """
+    if not sys.stdin.isatty():
+        raise InvalidSettings("there is no terminal to confirm this on: give --yes")
+    typer.confirm(question, abort=True, err=True)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import typer
 from eventlake.cli import show
 from eventlake.cli.control import ControlOptions
 from eventlake.cli.failures import FAILED, FINISHED
-from eventlake.cli.options import DEFAULT_LAKE, DryRun, LakeRoot, expand_option_groups
+from eventlake.cli.options import DEFAULT_LAKE, DryRun, LakeRoot, Yes, expand_option_groups
 from eventlake.client import URL_VARIABLE
 from eventlake.errors import InvalidSettings
 
@@ -51,20 +51,23 @@ def apply(
         Path, typer.Argument(metavar="FILE", help="A file in the format of `eventlake export`.")
     ],
     dry_run: DryRun = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before changing.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Change the workspace to what a file says, after showing what would change.
 
     What is not in the file stays as it is. If anything is refused, nothing is changed.
     """
     declared = _read_toml(file)
-    with options.open() as client:
-        plan = client.ask("POST", "/apply?dry_run=true", declared)
+    with options.open(create=True) as client:
+        try:
+            plan = client.ask("POST", "/apply?dry_run=true", declared)
+        except InvalidSettings as problem:
+            raise InvalidSettings(f"{file}: {problem}") from problem
         is_done = dry_run or plan["refused"] or not plan["changes"]
         if not is_done:
             if not yes:
                 print_plan(plan, to_stderr=True)
-                typer.confirm("Change the workspace?", abort=True, err=True)
+                show.confirm("Change the workspace?")
             plan = client.ask("POST", "/apply", declared)
     options.print(plan, print_plan)
     raise typer.Exit(FAILED if plan["refused"] else FINISHED)

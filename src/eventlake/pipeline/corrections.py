@@ -8,12 +8,8 @@ import msgspec
 
 from eventlake.errors import InvalidSettings
 from eventlake.kernels.route import InvalidLine, validate_line
+from eventlake.model.quarantine import DAMAGED_FILE, SETTABLE, split_field
 
-SETTABLE = frozenset({"bad_type", "no_message_id", "no_event_name", "no_received_at"})
-"""Reasons of lines that are JSON objects of a usual size, so that a field can be set."""
-DAMAGED_FILE = "damaged_file"
-REASONS = SETTABLE | {"too_large", "not_json", "not_object", "too_deep", DAMAGED_FILE}
-"""All reasons for quarantine."""
 MAX_EXAMPLES = 5
 """Lines that an error lists."""
 
@@ -95,17 +91,8 @@ def parse_fields(words: Iterable[str]) -> SetFields:
 
     Raises `InvalidSettings`.
     """
-    values = {}
-    for word in words:
-        name, sign, text = word.partition("=")
-        path = tuple(name.split("."))
-        if not sign or not all(path):
-            raise InvalidSettings(
-                f"--set {word}: write field=value, such as receivedAt=2026-10-01T07:00:00Z or "
-                "properties.total=5"
-            )
-        values[path] = _parse_value(text)
-    return SetFields(values)
+    fields = map(split_field, words)
+    return SetFields({path: _parse_value(text) for path, text in fields})
 
 
 def _parse_value(text: str) -> msgspec.Raw:

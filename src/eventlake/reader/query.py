@@ -3,7 +3,7 @@
 import json
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -16,6 +16,7 @@ from eventlake.clock import SYSTEM_CLOCK
 from eventlake.errors import EventLakeError
 from eventlake.lakes import parse_settings
 from eventlake.model.contents import QueryColumn, QueryRequest, QueryResult
+from eventlake.query import cast_to_text
 from eventlake.services.read import open_lake
 
 MAX_BYTES = 3 << 30
@@ -51,30 +52,35 @@ def _write(table: pa.Table, request: QueryRequest, seconds: float) -> None:
     shown = table.slice(0, max_rows)
     if request.format == "parquet":
         sink = pa.BufferOutputStream()
-        pq.write_table(shown, sink, compression="zstd")
+        pq.write_table(_cast_columns(shown, _has_intervals), sink, compression="zstd")
         sys.stdout.buffer.write(sink.getvalue())
     elif request.format == "csv":
-        pyarrow.csv.write_csv(_flatten(shown), sys.stdout.buffer)
+        pyarrow.csv.write_csv(_cast_columns(shown, _needs_text), sys.stdout.buffer)
     else:
+        columns = _cast_columns(shown, _needs_text).columns
         result = QueryResult(
             columns=tuple(QueryColumn(name=one.name, type=str(one.type)) for one in shown.schema),
-            rows=tuple(zip(*(map(_to_text, one.to_pylist()) for one in shown.columns), strict=True))
-            if shown.num_columns
-            else (),
+            rows=tuple(zip(*(map(_to_text, one.to_pylist()) for one in columns), strict=True)),
             is_cut=table.num_rows > max_rows,
             seconds=seconds,
         )
         sys.stdout.write(result.model_dump_json())
 
 
-def _flatten(table: pa.Table) -> pa.Table:
-    """The table with nested and binary columns as text: CSV has none."""
-    columns = [
-        pa.array(list(map(_to_text, one.to_pylist())), pa.string())
-        if pa.types.is_nested(one.type) or pa.types.is_binary(one.type)
-        else one
-        for one in table.columns
-    ]
+def _has_intervals(kind: pa.DataType) -> bool:
+    """Whether values are intervals or contain some, which Parquet cannot store."""
+    return str(pa.month_day_nano_interval()) in str(kind)
+
+
+def _needs_text(kind: pa.DataType) -> bool:
+    """Whether CSV has no values of this type, and Python would print its own notation."""
+    kinds = pa.types
+    return bool(kinds.is_nested(kind) or kinds.is_binary(kind) or kinds.is_interval(kind))
+
+
+def _cast_columns(table: pa.Table, is_cast: Callable[[pa.DataType], bool]) -> pa.Table:
+    """The table with the columns of some types as text."""
+    columns = [cast_to_text(one) if is_cast(one.type) else one for one in table.columns]
     return pa.table(columns, names=table.column_names)
 
 

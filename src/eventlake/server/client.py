@@ -15,13 +15,18 @@ from eventlake.server.installation import open_installation
 
 
 @contextmanager
-def open_client(database: str, url: str = "", token: str = "") -> Iterator[Client]:
-    """A client of the server at a URL, else of the database in this process, as admin."""
+def open_client(
+    database: str, url: str = "", token: str = "", *, create: bool = False
+) -> Iterator[Client]:
+    """A client of the server at a URL, else of the database in this process, as admin.
+
+    Raises InvalidSettings if there is no database; with `create`, one is made.
+    """
     if url:
         with Client(url, token) as client:
             yield client
         return
-    with open_installation(database) as installation:
+    with open_installation(database, create=create) as installation:
         context = ServerContext(
             installation.database,
             installation.vault,

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import NamedTuple
 
 from eventlake.collect.app import App
@@ -17,7 +18,8 @@ from eventlake.collect.suppression_watch import SuppressionWatch
 from eventlake.control.connections import list_connections
 from eventlake.control.database import Database
 from eventlake.control.lake_access import open_access
-from eventlake.control.lakes import RegisteredLake, list_lakes
+from eventlake.control.lakes import RegisteredLake, has_landed, list_lakes
+from eventlake.control.runs import find_asked_syncs
 from eventlake.control.sources import Source, list_sources
 from eventlake.control.vault import Vault
 from eventlake.errors import EventLakeError
@@ -25,6 +27,9 @@ from eventlake.lakes import open_store
 from eventlake.model.settings import SourceSettings
 from eventlake.server.collected import CollectedEvents
 from eventlake.stores import Store
+
+ARCHIVE_SECONDS = 5.0
+"""The time that a sync on request waits for a lake that does not take the events."""
 
 
 class Place(NamedTuple):
@@ -65,9 +70,13 @@ class ManagedCollector:
     def __init__(self, settings: CollectorSettings, database: Database, vault: Vault, app: App):
         self._settings, self._database, self._vault, self.app = settings, database, vault, app
         self._snapshot: Snapshot = {}
+        self._known_keys: frozenset[str] = frozenset()
+        """The keys of all sources that accept events, also of those that cannot be served."""
         self._runtimes: dict[Place, SourceRuntime] = {}
         self._lakes: dict[tuple[str, int], OpenLake] = {}
         self._warned: set[str] = set()
+        self._asked: set[int] = set()
+        """The syncs on request that the last look at the database found."""
         self._list_has_changed = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -80,9 +89,12 @@ class ManagedCollector:
     async def refresh(self) -> None:
         """Serve what the database has now; on an error, warn once and keep what there is."""
         try:
-            snapshot = await asyncio.to_thread(self._read_snapshot)
-            if snapshot != self._snapshot or snapshot.keys() != self._runtimes.keys():
+            snapshot, known, asked = await asyncio.to_thread(self._read_database)
+            is_new = (snapshot, known) != (self._snapshot, self._known_keys)
+            if is_new or snapshot.keys() != self._runtimes.keys():
+                self._known_keys = known
                 await self._apply(snapshot)
+            self._archive_asked(asked)
             self._warned.discard("database")
         except EventLakeError as problem:
             self._warn("database", str(problem))
@@ -103,12 +115,33 @@ class ManagedCollector:
         if self._loop:
             self._loop.call_soon_threadsafe(self._list_has_changed.set)
 
+    def archive(self, source: str) -> timedelta:
+        """Archive the events that a source, named by its slug or id, has acknowledged so far.
+
+        Returns when the lake has them, or after a few seconds: a sync need not wait longer. Threads
+        of the API call this.
+        """
+        for one in list(self._runtimes.values()):
+            if source in (one.source.name, one.source.project):
+                one.archive(ARCHIVE_SECONDS)
+        return timedelta(0)
+
+    def _archive_asked(self, asked: Mapping[int, str]) -> None:
+        """Archive the events of each source for which a sync was requested since the last look."""
+        new = {asked[run] for run in asked.keys() - self._asked}
+        for place, runtime in self._runtimes.items():
+            if place.source_id in new:
+                runtime.archive_soon()
+        self._asked = set(asked)
+
     async def close(self) -> None:
         """Stop all sources; segments that the stores do not accept stay in the spool."""
         await self._stop(list(self._runtimes))
 
-    def _read_snapshot(self) -> Snapshot:
+    def _read_database(self) -> tuple[Snapshot, frozenset[str], dict[int, str]]:
+        """What is to be served, the keys of all sources, and the source of each sync on request."""
         with self._database.read() as session:
+            asked = find_asked_syncs(session)
             sources = {one.slug: one for one in list_sources(session)}
             lakes = {one.slug: one for one in list_lakes(session)}
             connections = list_connections(session)
@@ -117,10 +150,12 @@ class ManagedCollector:
             for one in connections
             if one.source in sources
         ]
-        return {
+        snapshot = {
             Place(one.source.id, one.lake.id, one.lake.version, one.settings.folder): one
             for one in found
         }
+        enabled = (one for one in sources.values() if one.enabled)
+        return snapshot, frozenset(key for one in enabled for key in one.write_keys), asked
 
     async def _apply(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -141,7 +176,7 @@ class ManagedCollector:
             source = snapshot[place].source
             runtime.access = SourceAccess(source.write_keys, source.enabled)
         keys = (key for runtime in self._runtimes.values() for key in runtime.list_keys())
-        self.app.keys = SourceKeys(keys)
+        self.app.keys = SourceKeys(keys, waiting=self._known_keys)
 
     async def _start(self, place: Place, one: Collected) -> None:
         key = (place.lake_id, place.lake_version)
@@ -156,7 +191,10 @@ class ManagedCollector:
     def _open_lake(self, lake: RegisteredLake) -> OpenLake:
         with self._database.read() as session:
             access = open_access(session, lake.id, self._vault)
+            is_used = has_landed(session, lake.id)
         store: Store = open_store(lake.model, make=True, secrets=access.secrets)
+        if is_used:
+            store.check_not_gone()
         suppression = SuppressionWatch(store)
         suppression.load_changes()
         assert self._settings.spool is not None

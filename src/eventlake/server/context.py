@@ -123,6 +123,11 @@ def nothing() -> None:
     """Do nothing."""
 
 
+def leave_to_collectors(_: str) -> timedelta:
+    """The time in which collectors of other processes notice a sync and archive what they have."""
+    return timedelta(seconds=2.5)
+
+
 @dataclass
 class ServerContext:
     """The parts that routes use."""
@@ -136,6 +141,8 @@ class ServerContext:
     """The metrics of the collector, in the format of Prometheus."""
     on_suppression_change: Callable[[], None] = nothing
     """Called after a lake's suppression list was changed."""
+    archive_collected: Callable[[str], timedelta] = leave_to_collectors
+    """Archives what a source has sent, before a sync on request; returns how long that waits."""
     read_collected: Callable[[], Mapping[str, CollectedEvents]] = dict
     """What the collector has received, by the source's slug."""
     trusted: str = ""

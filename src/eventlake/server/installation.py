@@ -34,14 +34,23 @@ class Installation:
 
 @contextmanager
 def open_installation(
-    url: str = DEFAULT_DATABASE, *, is_server: bool = False, clock: Clock = SYSTEM_CLOCK
+    url: str = DEFAULT_DATABASE,
+    *,
+    is_server: bool = False,
+    create: bool = True,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> Iterator[Installation]:
     """Open the database at a path or URL until the end of the block; create what is missing.
 
-    A server is alone on a file: raises InvalidSettings if there is another one. The key is in the
-    environment, else in `eventlake.key` beside the file, or in the current folder.
+    Without `create`, raises InvalidSettings if there is no such file. A server is alone on a file:
+    raises InvalidSettings if there is another one. The key is in the environment, else in
+    `eventlake.key` beside the file, or in the current folder.
     """
     file = None if "://" in url else Path(url)
+    if file and not create and not file.exists():
+        raise InvalidSettings(
+            f"no database at {url}: start `eventlake up` there, or give --database"
+        )
     with ExitStack() as stack:
         try:
             if file and is_server:

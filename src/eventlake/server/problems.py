@@ -1,12 +1,13 @@
 """Errors as problem details of RFC 9457, with our error codes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from eventlake.errors import (
@@ -20,6 +21,8 @@ from eventlake.errors import (
     NotFound,
     Unavailable,
 )
+from eventlake.model.validation import describe_error as describe_field_error
+from eventlake.model.validation import drop_repeated
 
 MEDIA_TYPE = "application/problem+json"
 _STATUSES: Mapping[type[EventLakeError], int] = {
@@ -93,9 +96,14 @@ def add_handlers(app: FastAPI) -> None:
         return describe_bug(request.scope["state"].get("request_id", ""))
 
     @app.exception_handler(RequestValidationError)
-    def _handle_invalid(_: Request, problem: RequestValidationError) -> Response:
-        errors = list(_describe_fields(problem.errors()))
-        detail = "; ".join(f"{one['pointer']}: {one['detail']}" for one in errors)
+    def _handle_invalid(request: Request, problem: RequestValidationError) -> Response:
+        wrong = drop_repeated(problem.errors())
+        model, is_json = _find_body_model(request), _is_json(request)
+        fields = [_describe_field(error, model, is_json=is_json) for error in wrong]
+        detail = "; ".join(
+            f"{one.name}: {one.detail}" if one.name else one.detail for one in fields
+        )
+        errors = [{"pointer": one.pointer, "detail": one.detail} for one in fields]
         return make_problem(422, InvalidSettings.code, detail, errors=errors)
 
     @app.exception_handler(HTTPException)
@@ -106,11 +114,42 @@ def add_handlers(app: FastAPI) -> None:
         return make_problem(status, f"EventLake.{name}", str(detail), problem.headers)
 
 
-def _describe_fields(errors: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, str]]:
+class _Field(NamedTuple):
+    """What is wrong with a field of a request."""
+
+    pointer: str
+    name: str
+    """Empty for a rule over several fields, whose sentence names them."""
+    detail: str
+
+
+def _describe_field(
+    error: Mapping[str, Any], model: type[BaseModel] | None, *, is_json: bool
+) -> _Field:
     """What is wrong and where; never the value, which may be a secret."""
-    for error in errors:
-        pointer = "/".join(str(part) for part in error["loc"])
-        yield {"pointer": _to_ascii(pointer), "detail": _to_ascii(str(error["msg"]))}
+    place, *path = error["loc"]
+    if error["type"] == "json_invalid":
+        path = []  # the position of the error
+    name = ".".join(map(str, path))
+    detail = describe_field_error({**error, "loc": path}, model if place == "body" else None)
+    if place == "body" and not path:
+        if error["type"] == "model_attributes_type" and not is_json:
+            detail = "send Content-Type: application/json"
+        elif error["type"] != "value_error":
+            name = "body"
+    pointer = "/".join(map(str, error["loc"]))
+    return _Field(*map(_to_ascii, (pointer, name, detail)))
+
+
+def _find_body_model(request: Request) -> type[BaseModel] | None:
+    """The model of the body, for the names that it has."""
+    model = get_type_hints(request.scope["endpoint"]).get("body")
+    return model if isinstance(model, type) and issubclass(model, BaseModel) else None
+
+
+def _is_json(request: Request) -> bool:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "application/json" or kind.endswith("+json")
 
 
 def _to_ascii(text: str) -> str:

@@ -15,7 +15,13 @@ from eventlake.collect.keys import SourceKeys
 from eventlake.collect.limits import DEFAULTS, Limits
 from eventlake.collect.mount import Mount
 from eventlake.collect.proxies import LOOPBACK, PROXIES_VARIABLE, TrustedProxies
-from eventlake.collect.server import get_listener_url, open_listener, run_event_loop, serve_app
+from eventlake.collect.server import (
+    create_spool_folder,
+    get_listener_url,
+    open_listener,
+    run_event_loop,
+    serve_app,
+)
 from eventlake.collect.settings import CollectorSettings
 from eventlake.control.lakes import add_lake, list_lakes
 from eventlake.control.preferences import set_server_url
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
 
 FIRST_LAKE = "main"
 LIMITS = replace(DEFAULTS, seal_seconds=10.0)
-"""Events are archived after 10 seconds, so that a sync on request lands what has just come."""
+"""Events are archived after 10 seconds, so that a sync every minute lands what has just come."""
 OIDC_VARIABLE = "EVENTLAKE_OIDC_ISSUER"
 API_THREADS = 12
 """Fewer than the database's pool has connections, of which each thread uses one."""
@@ -153,6 +159,8 @@ async def _serve(
     watches = list[Coroutine[Any, Any, None]]()
     if app.collects:
         context.on_suppression_change = collector.reload_suppression_lists
+        context.archive_collected = collector.archive
+        create_spool_folder(settings.spool)  # a wrong one is an error now, not at the first event
         await collector.refresh()
         watches = [collector.watch(), collector.watch_suppression_lists()]
     await serve_app(app, listener, lambda: on_ready(Started(url=url, setup_link=link)), watches)

@@ -26,7 +26,7 @@ from eventlake.model.contents import (
 from eventlake.model.layout import archive_path
 from eventlake.model.naming import RESCUED
 from eventlake.model.quarantine import QuarantinePage, QuarantineQuery, QuarantineSummary
-from eventlake.model.schema import TableSchema
+from eventlake.model.schema import TableSchema, find_fixed_columns
 from eventlake.model.settings import SourceSettings
 from eventlake.model.tables import catalog_name, table_path
 from eventlake.pipeline.quarantine import choose_published
@@ -89,6 +89,7 @@ class Browser:
         looked = self._look_at(newest, len(found.state.tables[own].columns))
         schema, settings = found.state.tables[own], _settings_of(found.state)
         pinned = found.state.pinned.get(own, {})
+        fixed = find_fixed_columns(schema.call, settings.columns)
         summary = _summarize(found, query.table, own)
         location = self._locate(settings, schema)
         return TableDetail(
@@ -102,6 +103,7 @@ class Browser:
                     name=one.name,
                     type=str(one.type),
                     is_pinned=one.name in pinned,
+                    is_fixed=one.name in fixed,
                     null_share=looked.null_share(one.name),
                     rescued=looked.rescued[one.name],
                     last_seen=looked.last_seen.get(one.name),

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
 
-from eventlake.errors import EventLakeError
+from eventlake.errors import EventLakeError, InvalidSettings
 from eventlake.lake import Lake
 from eventlake.ledger import Ledger
 from eventlake.model.layout import run_day
@@ -61,18 +61,26 @@ def _file_name(path: str) -> str:
 
 
 def _read_page(parts: Lake, paths: list[str], query: QuarantineQuery) -> QuarantinePage:
-    name, _, row = query.after.rpartition(":")
+    name, last = _parse_cursor(query.after) if query.after else ("", 0)
     found: list[tuple[str, QuarantinedLine]] = []
     for path in paths:
         if name and _file_name(path) > name:
             continue
-        first = int(row) + 1 if _file_name(path) == name and row.isdecimal() else 0
+        first = last + 1 if _file_name(path) == name else 0
         for number, line in _list_rows(parts, path, first, query.reason):
             found.append((f"{_file_name(path)}:{number}", line))
             if len(found) > query.limit:
                 shown = found[: query.limit]
                 return QuarantinePage(items=tuple(one for _, one in shown), next=shown[-1][0])
     return QuarantinePage(items=tuple(one for _, one in found))
+
+
+def _parse_cursor(after: str) -> tuple[str, int]:
+    """The file and row of the last line of the page before; raises InvalidSettings."""
+    name, _, row = after.rpartition(":")
+    if not name or not row.isdecimal():
+        raise InvalidSettings(f"after is {after!r}: give `next` of the page before")
+    return name, int(row)
 
 
 def _list_rows(

@@ -17,12 +17,12 @@ from eventlake.lakes import open_parts
 from eventlake.ledger import Ledger, State, list_sources
 from eventlake.model.commit import Plan
 from eventlake.model.lake import LakeSettings
+from eventlake.model.quarantine import check_reasons
 from eventlake.model.settings import SourceSettings
 from eventlake.model.tables import renamed_tables
 from eventlake.model.tunables import Tunables
 from eventlake.model.values import FrozenModel
 from eventlake.pipeline.corrections import (
-    REASONS,
     CorrectedLines,
     Correction,
     NoCorrection,
@@ -195,7 +195,7 @@ def _nothing_to_redrive(preview: RedrivePreview) -> dict[str, Any]:
     return {
         "status": "failed",
         "message": f"nothing was redriven: the selected lines stay as they are ({reasons}); "
-        "correct them with --from-file, or fields of JSON objects with --set",
+        "correct the lines themselves, or set fields of those that are JSON objects",
     }
 
 
@@ -214,10 +214,10 @@ def _routing_rules(parts: Lake, plan: Plan) -> Rules:
 
 def _parse_selection(request: RedriveRequest) -> Selection:
     """The selection and correction of a request; raises `InvalidSettings`."""
-    unknown = sorted(set(request.reasons) - REASONS)
-    if unknown:
-        known = ", ".join(sorted(REASONS))
-        raise InvalidSettings(f"--reason is {unknown[0]!r}: choose of {known}")
+    try:
+        check_reasons(request.reasons)
+    except ValueError as problem:
+        raise InvalidSettings(f"reason {problem}") from None
     if request.corrected:
         if request.fields or request.reasons or request.since:
             raise InvalidSettings(
@@ -247,6 +247,6 @@ def _check_correction(
         correction.check_found(str(request.corrected))
     if isinstance(correction, SetFields) and MESSAGE_ID in correction.values and preview.lines > 1:
         raise InvalidSettings(
-            f"--set messageId: {preview.lines:,} lines would get the same id, and all but one of "
-            "them would be dropped as duplicates: correct them one by one with --from-file"
+            f"messageId: {preview.lines:,} lines would get the same id, and all but one of them "
+            "would be dropped as duplicates: correct the lines one by one"
         )

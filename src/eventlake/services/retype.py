@@ -17,8 +17,7 @@ from eventlake.ledger import Ledger, State, list_ledgers
 from eventlake.ledger.files import LiveFile
 from eventlake.model.commit import Commit, CommitKind, Counts, Plan, TableCommit
 from eventlake.model.lake import LakeSettings
-from eventlake.model.naming import RESCUED
-from eventlake.model.schema import TableSchema, standard_columns
+from eventlake.model.schema import TableSchema, find_fixed_columns
 from eventlake.model.settings import SourceSettings
 from eventlake.model.tables import catalog_name
 from eventlake.model.types import NumberText, Type, cast
@@ -198,8 +197,7 @@ def _parse_types(target: _Target, types: Mapping[str, str]) -> dict[str, Type]:
     """Validate columns and types; raises `InvalidSettings` with what is allowed."""
     if not types:
         raise InvalidSettings("no column to retype: write column=type")
-    standard = standard_columns(target.table.call, target.settings.columns)
-    fixed = {one.column for one in standard} | {RESCUED}
+    fixed = find_fixed_columns(target.table.call, target.settings.columns)
     known, parsed = target.table.types, {}
     for column, kind in types.items():
         if column not in known:

@@ -4,6 +4,7 @@ from fastapi import FastAPI, Response
 
 from eventlake.server.context import ServerContext
 from eventlake.server.pages import (
+    account,
     admin,
     code,
     documents,
@@ -24,7 +25,7 @@ from eventlake.server.pages.base import FILES, OpenPage, add_handlers
 
 MODULES = (
     *(home, login, sources, source_settings, schema, quarantine, replay),
-    *(runs, query, lakes, privacy, admin, notices, code, documents),
+    *(runs, query, lakes, privacy, admin, notices, code, documents, account),
 )
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _FOR_EVER = "public, max-age=31536000, immutable"

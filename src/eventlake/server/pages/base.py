@@ -12,16 +12,18 @@ from urllib.parse import parse_qsl, quote, urlencode
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fastapi import Depends, FastAPI, Request, Response
+from fastapi.datastructures import URL
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 
 from eventlake.control.roles import Role
-from eventlake.errors import EventLakeError, InvalidSettings
+from eventlake.errors import EventLakeError, InvalidSettings, SourceBusy
 from eventlake.server.access import Caller, Needs, identify
 from eventlake.server.context import Context, ServerContext
 from eventlake.server.pages import formats
+from eventlake.server.pages.run_texts import describe_ending
 from eventlake.server.problems import describe_error
 from eventlake.server.requests import Once
 
@@ -41,14 +43,19 @@ MESSAGES = {
     "key-added": "A write key was added. The collector accepts it within a second.",
     "key-revoked": "The key was revoked. The collector refuses it within a second.",
     "logged-out": "You are logged out.",
+    "logged-out-early": "Nothing was sent: your session has ended. Log in, then send it again.",
+    "logged-out-everywhere": "You are logged out, on all devices.",
+    "password-changed": "The password was changed. Your other sessions have ended.",
     "redelivered": "It is sent again.",
     "removed": "Removed.",
+    "replaced": "Saved in place of your earlier query of this name.",
     "saved": "Saved.",
     "skipped": "Switched off: from the next sync on, its events are counted but not stored.",
     "landing": "Switched on: its events land from the next sync on. A replay lands older ones.",
     "source-off": "The collector refuses this source's events now.",
     "source-on": "The collector accepts this source's events.",
     "started": "The run is queued.",
+    "token-there": "The token was added before. Its secret was shown then, and cannot be again.",
     "suppressed": "Suppressed. Collectors refuse their events within a second.",
 }
 """What a page says after a form was sent, by the word in its address."""
@@ -66,7 +73,11 @@ def _make_environment() -> Environment:
         environment.filters[name] = getattr(formats, name)
     environment.filters["path"] = lambda text: quote(str(text), safe="")
     environment.globals.update(
-        look=formats.state_look, stamp=STAMP, product=version("eventlake"), Role=Role
+        look=formats.state_look,
+        ending=describe_ending,
+        stamp=STAMP,
+        product=version("eventlake"),
+        Role=Role,
     )
     return environment
 
@@ -124,10 +135,11 @@ class Renderer:
             "zone": zone,
             "theme": self.theme,
             "now": now,
-            "when": lambda moment: formats.local_time(moment, zone),
+            "when": lambda moment: formats.local_time(moment, zone, now),
             "ago": lambda moment: formats.ago(moment, now),
             "message": MESSAGES.get(self.request.query_params.get("done", ""), ""),
             "error": " ".join(str(problem or "").split()),
+            "busy_run": problem.run if isinstance(problem, SourceBusy) else None,
             "link": self._link,
         }
         text = ENVIRONMENT.get_template(template).render({**shared, **self.values, **values})
@@ -199,7 +211,9 @@ def add_handlers(app: FastAPI) -> None:
         status = describe_error(problem).status_code
         if status == 401:
             return _ask_to_log_in(request)
-        return _show_problem(request, status, " ".join(str(problem).split()), problem.code)
+        run = problem.run if isinstance(problem, SourceBusy) else None
+        detail = " ".join(str(problem).split())
+        return _show_problem(request, status, detail, problem.code, run)
 
     @app.exception_handler(Exception)  # it is raised again after the reply
     def _handle_bug(request: Request, _: Exception) -> Response:
@@ -219,19 +233,41 @@ def add_handlers(app: FastAPI) -> None:
 
 
 def _ask_to_log_in(request: Request) -> Response:
-    if request.method != "GET":
-        return RedirectResponse("/login", 303)
-    target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    return RedirectResponse(f"/login?{urlencode({'next': target})}", 303)
+    """Lead to the form to log in, and from there to the page that was asked for or left."""
+    if request.method == "GET":
+        return RedirectResponse(f"/login?{urlencode({'next': _path_and_query(request.url)})}", 303)
+    query = {"next": find_page_left(request), "done": "logged-out-early"}
+    return RedirectResponse(f"/login?{urlencode(query)}", 303)
 
 
-def _show_problem(request: Request, status: int, detail: str, code: str = "") -> Response:
+def find_page_left(request: Request) -> str:
+    """The path of the page that a form was sent from; the first page if it is not known."""
+    with suppress(ValueError):  # not an address
+        return _path_and_query(URL(request.headers.get("referer", "/")))
+    return "/"
+
+
+def _path_and_query(url: URL) -> str:
+    return url.path + (f"?{url.query}" if url.query else "")
+
+
+def read_version(form: Mapping[str, str]) -> int:
+    """The version that a form is a change of; raises InvalidSettings."""
+    text = form.get("version", "0")
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise InvalidSettings(f"version is {text!r}: load the page again")
+    return int(text)
+
+
+def _show_problem(
+    request: Request, status: int, detail: str, code: str = "", busy_run: int | None = None
+) -> Response:
     titles = {403: "Not allowed", 404: "Not found", 409: "Not now", 503: "Not available"}
     title = titles.get(status, "This did not work")
     context: ServerContext = request.app.state.context
     page = Renderer(request, context)
     with suppress(EventLakeError):
         page = Renderer(request, context, identify(request, context))
-    reply = page.render("problem.html", title=title, detail=detail, code=code)
+    reply = page.render("problem.html", title=title, detail=detail, code=code, busy_run=busy_run)
     reply.status_code = status
     return reply

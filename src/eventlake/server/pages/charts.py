@@ -1,11 +1,17 @@
 """The geometry of charts, which templates draw as SVG without a script."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from eventlake.server.pages.formats import number
-
-WIDTH, HEIGHT, LEFT, BOTTOM = 900, 190, 64, 22
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 900, 190, 64, 8, 22
+MAX_MARKS = 7
+MAX_MARK_CHARS = 12
+"""Labels below the bars, and characters of each, that fit beside each other."""
+MAX_LINE_CHARS = 10
+"""Characters that fit to the left of the bars."""
+MIN_VALUE, MAX_VALUE = 1e-300, 1e300
+"""Smaller values are drawn as 0, and larger ones not at all: floats have no round steps there."""
 STAGES = ("plan", "start", "read", "dedupe", "evolve", "write", "commit", "publish", "register")
 """The stages of a load, in their order."""
 _SHORT_STAGES = {
@@ -31,6 +37,9 @@ class Bar(NamedTuple):
     y: float
     width: float
     height: float
+    middle: float
+    tip: float
+    """The point of the value, for a line."""
 
 
 class Mark(NamedTuple):
@@ -48,7 +57,7 @@ class BarChart(NamedTuple):
     marks: tuple[Mark, ...]
     lines: tuple[Mark, ...]
     points: str
-    """The tops of the bars, for a line."""
+    """The tips of the bars, for a line."""
     width: int = WIDTH
     height: int = HEIGHT
     left: int = LEFT
@@ -70,29 +79,33 @@ class Stages(NamedTuple):
     current_name: str
 
 
-def draw_bars(values: Sequence[tuple[str, float, str]], every: int = 5) -> BarChart | None:
-    """A chart of labels, values and links; None if all values are 0."""
-    highest = max((value for _, value, _ in values), default=0)
-    if highest <= 0:
+def can_draw(value: float) -> bool:
+    """Whether a value has a place in a chart: NaN and infinity have none."""
+    return abs(value) <= MAX_VALUE
+
+
+def draw_bars(values: Sequence[tuple[str, float, str]]) -> BarChart | None:
+    """A chart of labels, values that can be drawn, and links; None if all values are 0."""
+    numbers = [value for _, value, _ in values]
+    if not any(numbers):
         return None
-    top = _round_up(highest)
-    room, base = HEIGHT - BOTTOM - 8, HEIGHT - BOTTOM
+    ticks = _choose_ticks(min(0, *numbers), max(0, *numbers), all(n == int(n) for n in numbers))
+    base, scale = HEIGHT - BOTTOM, (HEIGHT - BOTTOM - TOP) / (ticks[-1] - ticks[0])
+    zero = base + ticks[0] * scale
     step = (WIDTH - LEFT) / len(values)
     bars = []
     for at, (label, value, href) in enumerate(values):
-        height = max(round(room * max(value, 0) / top, 1), 1.5 if value > 0 else 0)
-        x = round(LEFT + at * step + step * 0.12, 1)
-        bars.append(
-            Bar(label, value, href, x, round(base - height, 1), round(step * 0.76, 1), height)
-        )
-    marks = [
-        Mark(bar.label, round(bar.x + bar.width / 2, 1), 0)
-        for at, bar in enumerate(bars)
-        if (len(bars) - 1 - at) % every == 0
-    ]
-    lines = [Mark(number(top * part), 0, round(base - room * part, 1)) for part in (0, 0.5, 1)]
-    points = " ".join(f"{bar.x + bar.width / 2:.1f},{bar.y}" for bar in bars)
-    return BarChart(tuple(bars), tuple(marks), tuple(lines), points)
+        height = max(abs(value) * scale, 1.5 if value else 0)
+        tip = zero - math.copysign(height, value)
+        x = LEFT + at * step
+        place = (x + step * 0.12, min(zero, tip), step * 0.76, height, x + step / 2, tip)
+        bars.append(Bar(label, value, href, *(round(one, 1) for one in place)))
+    return BarChart(
+        tuple(bars),
+        _place_marks(bars),
+        tuple(Mark(_label_tick(one), 0, round(zero - one * scale, 1)) for one in ticks),
+        " ".join(f"{bar.middle},{bar.tip}" for bar in bars),
+    )
 
 
 def draw_stages(current: str, width: int = 700) -> Stages:
@@ -108,9 +121,30 @@ def draw_stages(current: str, width: int = 700) -> Stages:
     return Stages(parts, current or "not started")
 
 
-def _round_up(value: float) -> float:
-    """The next of 1, 2, 5, 10, 20, … that is not smaller; at least 2, so that half is whole."""
-    scale = 1.0
-    while scale * 10 < value:
-        scale *= 10
-    return max(2.0, next(scale * n for n in (1, 2, 4, 6, 8, 10) if scale * n >= value))
+def _place_marks(bars: Sequence[Bar]) -> tuple[Mark, ...]:
+    """The labels of some bars, counted from the last one, short enough for their place."""
+    every = math.ceil(len(bars) / MAX_MARKS)
+    marks = []
+    for bar in bars[(len(bars) - 1) % every :: every]:
+        is_long = len(bar.label) > MAX_MARK_CHARS
+        text = f"{bar.label[: MAX_MARK_CHARS - 1]}…" if is_long else bar.label
+        marks.append(Mark(text, min(bar.middle, WIDTH - 3.5 * len(text)), 0))
+    return tuple(marks)
+
+
+def _choose_ticks(low: float, high: float, are_whole: bool) -> list[float]:
+    """Round values that enclose `low`, 0 and `high`, with at most two steps on each side of 0.
+
+    The steps are whole if the values are.
+    """
+    half = max(high, -low, MIN_VALUE) / 2
+    exponent = math.floor(math.log10(half))
+    scale = 10.0 ** (max(exponent, 0) if are_whole else exponent)
+    step = next(n * scale for n in (1, 2, 3, 4, 5, 10) if n * scale >= half)
+    return [n * step for n in range(math.floor(low / step), math.ceil(high / step) + 1)]
+
+
+def _label_tick(value: float) -> str:
+    """A value with all its digits if they fit, or with three."""
+    text = f"{value:,.12g}"
+    return text if len(text) <= MAX_LINE_CHARS else f"{value:.3g}"

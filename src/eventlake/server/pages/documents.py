@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from fastapi import APIRouter, Response
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
@@ -19,6 +19,13 @@ router = APIRouter()
 FOLDER = Path(eventlake.__file__).parent / "docs"
 _NAME = re.compile(r"[a-z0-9-]+\.md")
 _IMAGE = re.compile(r"[a-z0-9-]+\.png")
+
+
+@router.get("/docs")
+@router.get("/docs/")
+def show_first_document(_: OpenPage) -> RedirectResponse:
+    """The page with which the documentation of the server begins."""
+    return RedirectResponse("/docs/up.md", 303)
 
 
 @router.get("/docs/{name}")

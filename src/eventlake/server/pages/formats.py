@@ -1,6 +1,7 @@
 """Numbers, times and states as people read them; used by all templates."""
 
 from datetime import UTC, datetime, timedelta
+from math import isfinite
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -28,6 +29,8 @@ _STATES = {
     RunState.CANCELLED: StateLook("Cancelled", "–", "idle"),
     RunState.SKIPPED: StateLook("Skipped", "»", "idle"),
 }
+MAX_SPAN_SECONDS = 10 * 365 * 86_400
+"""Longer spans come from a wrong clock, and are shown as "over 10 years"."""
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -40,10 +43,17 @@ def state_look(state: str) -> StateLook:
 
 
 def number(value: int | float | None) -> str:
-    """A count with thousands separated; a dash if there is none."""
+    """A number with thousands separated; a dash if there is none.
+
+    It has two decimals, or three digits below 1. NaN and infinity are words.
+    """
     if value is None:
         return "–"
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
+    if not isfinite(value):
+        return str(value)
+    if value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3g}"
 
 
 def size(value: int | float | None) -> str:
@@ -95,19 +105,30 @@ def ago(moment: datetime | None, now: datetime) -> str:
     seconds = (now - moment).total_seconds()
     if abs(seconds) < 1:
         return "now"
+    if abs(seconds) > MAX_SPAN_SECONDS:
+        return "over 10 years ago" if seconds > 0 else "in over 10 years"
     span = duration(float(max(10, round(abs(seconds)))) if abs(seconds) >= 10 else abs(seconds))
     short = span.replace(".0", "")
     return f"{short} ago" if seconds > 0 else f"in {short}"
 
 
-def local_time(moment: datetime | None, zone: str) -> Markup:
-    """A moment in the reader's zone, with UTC beside it; a dash if there is none."""
-    if moment is None:
+def local_time(moment: datetime | str | None, zone: str, now: datetime) -> Markup:
+    """A moment in the reader's zone, with UTC beside it; a dash if there is none.
+
+    Reports of lakes have moments as text. The year is shown if it is not the present one.
+    """
+    if not moment:
         return Markup("–")
-    there = moment.astimezone(ZoneInfo(zone))
+    moment = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
     utc = moment.astimezone(UTC)
-    beside = "" if zone == "UTC" else f"{utc:%H:%M} UTC"
-    local = f"{there:%d %b %H:%M:%S}" + (" UTC" if zone == "UTC" else "")
+    try:
+        there = utc.astimezone(ZoneInfo(zone))
+    except OverflowError:  # the last hours of the year 9999
+        there, zone = utc, "UTC"
+    other_day = "" if utc.date() == there.date() else f"{utc:%d %b} "
+    beside = "" if zone == "UTC" else f"{other_day}{utc:%H:%M} UTC"
+    day = f"{there:%d %b}" + (f" {there.year}" if there.year != now.year else "")
+    local = f"{day} {there:%H:%M:%S}" + (" UTC" if zone == "UTC" else "")
     return Markup('<time datetime="{}">{} <small>{}</small></time>').format(
         f"{utc:%Y-%m-%dT%H:%M:%SZ}", local, beside
     )

@@ -56,7 +56,8 @@ def describe_source(one: SourceOverview) -> Badge:
     states = (
         (health.lake is None, ("warn", "▲", "Not connected")),
         (not health.accepts_events, ("warn", "▲", "Refuses events")),
-        (one.active_run is not None, ("busy", "▶", "Syncing")),
+        (one.is_retrying, ("bad", "✕", "Retrying")),
+        (one.active_sync is not None, ("busy", "▶", "Syncing")),
         (health.failures > 0, ("bad", "✕", "Failing")),
         (health.freshness == Freshness.STALE, ("bad", "▲", "Stale")),
         (health.freshness == Freshness.SILENT, ("warn", "▲", "Silent")),
@@ -93,4 +94,4 @@ def _find_first_steps(
     curl = make_curl(page, source.write_keys[0]) if source.write_keys else ""
     has_events = bool(events or one.rows_today)
     has_rows = bool(one.rows_today)
-    return FirstSteps(lake, source.slug, curl, events, has_events, one.active_run, has_rows)
+    return FirstSteps(lake, source.slug, curl, events, has_events, one.active_sync, has_rows)

@@ -8,7 +8,7 @@ from fastapi.responses import HTMLResponse
 
 from eventlake.control.connections import list_connections
 from eventlake.control.lakes import RegisteredLake, get_lake, list_lakes
-from eventlake.errors import EventLakeError
+from eventlake.errors import Changed, EventLakeError
 from eventlake.lakes.kinds import KINDS, settings_model
 from eventlake.model.settings import validate_settings
 from eventlake.server.checks import CheckedLake
@@ -20,6 +20,7 @@ from eventlake.server.pages.base import (
     ViewerPage,
     go,
     once,
+    read_version,
 )
 from eventlake.server.pages.forms import Field, list_fields, read_fields, secret_field
 from eventlake.server.requests import Name
@@ -78,10 +79,11 @@ def send_lake(page: AdminPage, lake: Name, form: Form) -> Response:
     changes = {name: value for name, value in entered.items() if value != found.settings.get(name)}
     try:
         body = validate_settings(routes.LakeChange, {"settings": changes})
-        version = int(form.get("version", "0"))
+        version = read_version(form)
         routes.update_lake(lake, body, page.caller, version, page.context, Response())
     except EventLakeError as problem:
-        return _render_lake(page, lake, values=entered, problem=problem)
+        shown = {} if isinstance(problem, Changed) else entered
+        return _render_lake(page, lake, values=shown, problem=problem)
     return go(f"/lakes/{found.slug}", "saved")
 
 

@@ -1,14 +1,21 @@
 """Log in and out, make the first admin, and switch the theme."""
 
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from eventlake.errors import EventLakeError
 from eventlake.model.settings import validate_settings
-from eventlake.server.pages.base import THEME_COOKIE, Form, OpenPage, Renderer, ViewerPage, go
+from eventlake.server.pages.base import (
+    THEME_COOKIE,
+    Form,
+    OpenPage,
+    Renderer,
+    ViewerPage,
+    find_page_left,
+    go,
+)
 from eventlake.server.routes import login
 
 router = APIRouter()
@@ -69,8 +76,7 @@ def send_setup(page: OpenPage, form: Form) -> Response:
 @router.post("/theme")
 def switch_theme(page: OpenPage) -> RedirectResponse:
     """Switch between light and dark without the script; the first switch is to dark."""
-    came_from = urlsplit(page.request.headers.get("referer", ""))
-    reply = go(_own_path(came_from.path))
+    reply = go(_own_path(find_page_left(page.request)))
     theme = "light" if page.theme == "dark" else "dark"
     reply.set_cookie(THEME_COOKIE, theme, max_age=YEAR, samesite="lax")
     return reply

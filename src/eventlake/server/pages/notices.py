@@ -40,7 +40,7 @@ def send_channel(page: AdminPage, form: Form) -> Response:
     settings: dict[str, Any] = dict(drop_empty(form, _TEXTS))
     if form.get("to"):
         settings["to"] = [one.strip() for one in form["to"].replace(",", "\n").split("\n")]
-    if form.get("port", "").isdigit():
+    if form.get("port", "").isdecimal() and len(form["port"]) < 6:
         settings["port"] = int(form["port"])
     values = {"name": form.get("name", ""), "kind": form.get("kind", ""), "settings": settings}
     try:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Query, Response
@@ -14,6 +15,7 @@ from eventlake.model.settings import validate_settings
 from eventlake.server.pages.base import (
     Form,
     OperatorPage,
+    Renderer,
     ViewerPage,
     go,
     once,
@@ -29,6 +31,14 @@ _POSITION = re.compile(r"(?:char|byte|position) (\d+)")
 
 Reason = Annotated[str, Query(pattern=r"^[!-~]{0,64}$")]
 After = Annotated[str, Query(pattern=r"^[!-~]{0,254}$")]
+
+
+class LinesShown(NamedTuple):
+    """Which lines the page lists, and the number of the one that is shown whole."""
+
+    reason: str = ""
+    after: str = ""
+    number: int = -1
 
 
 class Piece(NamedTuple):
@@ -47,19 +57,52 @@ def show_quarantine(
     show: Annotated[int, Query(ge=-1, le=500)] = -1,
 ) -> HTMLResponse:
     """Show the reasons by day, and lines to operators; `show` is the number of one on the page."""
+    return _render(page, source, LinesShown(reason, after, show), {"reason": reason})
+
+
+@router.post("/sources/{source}/quarantine")
+def send_redrive(page: OperatorPage, source: Name, form: Form) -> Response:
+    """Start a redrive, or a dry run of one; on an error, show the form again."""
+    values = {
+        "source": source,
+        "reasons": [form["reason"]] if form.get("reason") else [],
+        "since": form.get("since", "").strip(),
+        "fields": [one.strip() for one in form.get("fields", "").splitlines() if one.strip()],
+        "dry_run": bool(form.get("dry_run")),
+    }
+    try:
+        body = validate_settings(corrections.NewRedrive, values)
+        reply = corrections.redrive_lines(body, page.caller, page.context, once(page.request))
+    except EventLakeError as problem:
+        return _render(page, source, LinesShown(), form, problem)
+    return go(f"/runs/{read_id(reply)}", "started")
+
+
+def _render(
+    page: Renderer,
+    source: str,
+    shown: LinesShown,
+    form: Mapping[str, str],
+    problem: EventLakeError | None = None,
+) -> HTMLResponse:
     with page.context.database.read() as session:
         view = read_source(session, page, source)
-    found, summary, problem = QuarantinePage(items=()), QuarantineSummary(items=()), None
+    found, summary = QuarantinePage(items=()), QuarantineSummary(items=())
     if view.connection:
         try:
             summary = corrections.show_reasons(page.caller, page.context, source)
             if page.caller.role.may(Role.OPERATOR):
                 found = corrections.show_quarantine(
-                    page.caller, page.context, source, reason, after or None, PAGE_LINES
+                    page.caller,
+                    page.context,
+                    source,
+                    shown.reason,
+                    shown.after or None,
+                    PAGE_LINES,
                 )
         except EventLakeError as error:
-            problem = error
-    chosen = found.items[show] if 0 <= show < len(found.items) else None
+            problem = problem or error
+    chosen = found.items[shown.number] if 0 <= shown.number < len(found.items) else None
     return render_source(
         page,
         view,
@@ -70,27 +113,13 @@ def show_quarantine(
         total=sum(one.lines for one in summary.items),
         lines=found.items,
         older=found.next,
-        reason=reason,
-        paged=bool(after),
+        reason=shown.reason,
+        paged=bool(shown.after),
         chosen=chosen,
         pieces=mark_fault(chosen) if chosen else [],
+        form={name: form.get(name, "") for name in ("reason", "since", "fields")},
         problem=problem,
     )
-
-
-@router.post("/sources/{source}/quarantine/redrive")
-def send_redrive(page: OperatorPage, source: Name, form: Form) -> Response:
-    """Start a redrive, or a dry run of one."""
-    values = {
-        "source": source,
-        "reasons": [form["reason"]] if form.get("reason") else [],
-        "since": form.get("since", "").strip(),
-        "fields": [one.strip() for one in form.get("fields", "").splitlines() if one.strip()],
-        "dry_run": bool(form.get("dry_run")),
-    }
-    body = validate_settings(corrections.NewRedrive, values)
-    reply = corrections.redrive_lines(body, page.caller, page.context, once(page.request))
-    return go(f"/runs/{read_id(reply)}", "started")
 
 
 def mark_fault(line: QuarantinedLine) -> list[Piece]:

@@ -6,18 +6,18 @@ from typing import Annotated, NamedTuple
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import HTMLResponse
 
-from eventlake import errors
 from eventlake.control.connections import list_connections
 from eventlake.control.history import RunFilter, get_summary, list_history
 from eventlake.control.results import TableResult, list_results
-from eventlake.control.run_kinds import LANES
-from eventlake.control.runs import Run, RunState
+from eventlake.control.run_kinds import LANES, Kind
+from eventlake.control.runs import Run, RunState, find_confirmation
 from eventlake.control.supervisor import LOG
 from eventlake.errors import NotFound
 from eventlake.model.settings import validate_settings
 from eventlake.runners.local import log_folder
 from eventlake.server.pages.base import OperatorPage, Renderer, ViewerPage, go, once, read_id
 from eventlake.server.pages.charts import draw_stages
+from eventlake.server.pages.run_texts import explain_error, find_started_attempt, list_options
 from eventlake.server.pages.sources import After, Word
 from eventlake.server.requests import Number
 from eventlake.server.routes import runs as routes
@@ -25,40 +25,8 @@ from eventlake.server.routes import runs as routes
 router = APIRouter()
 PAGE_RUNS = 50
 PAGE_TABLES = 100
-
-
-class Cause(NamedTuple):
-    """The kind of an error, what to do, and whether the checks of the lake show it."""
-
-    title: str
-    fix: str
-    has_check: bool
-
-
-_CAUSES = {
-    errors.InvalidSettings.code: Cause(
-        "A setting is wrong", "correct what the message names; the next sync tries again.", True
-    ),
-    errors.InsufficientPermissions.code: Cause(
-        "A permission is missing",
-        "grant what the message names; the checks of the lake say what is still missing.",
-        True,
-    ),
-    errors.LimitExceeded.code: Cause(
-        "A limit of the catalog is reached",
-        "raise the limit, or skip or drop tables; the other tables landed.",
-        False,
-    ),
-    errors.Conflict.code: Cause(
-        "Another run committed first", "nothing: it is tried again by itself.", False
-    ),
-    errors.Unavailable.code: Cause(
-        "A service did not answer",
-        "nothing at first: it is tried again after 1, 5 and 25 minutes. If it stays, check it.",
-        True,
-    ),
-}
-_OTHER = Cause("Something unexpected happened", "look at the log that the message names.", False)
+CONFIRMED = (Kind.REDRIVE, Kind.RETYPE, Kind.COMPACT)
+"""The kinds whose dry run can be carried out from its page."""
 
 
 @router.get("/runs")
@@ -91,6 +59,8 @@ def show_run(
             raise NotFound(f"run is {run}: the workspace has no such run")
         found = sorted((one for one in list_results(session, run) if one.table), key=_importance)
         lakes = {one.source: one.lake for one in list_connections(session)}
+        can_confirm = _can_confirm(summary.run)
+        done_by = find_confirmation(session, summary.run) if can_confirm else None
     one = routes.show_to(page.caller, summary.run)
     return page.render(
         "run.html",
@@ -101,10 +71,13 @@ def show_run(
         stages=draw_stages(str(one.progress.get("stage", ""))),
         timings=_list_timings(one),
         rate=_find_rate(one, summary.counts.rows if summary.counts else 0, page),
-        cause=_CAUSES.get(one.error_code, _OTHER),
+        cause=explain_error(one),
         lake=lakes.get(summary.source, ""),
-        options=[(name, value) for name, value in one.parameters.items() if value],
-        can_confirm=one.kind in ("redrive", "retype", "compact"),
+        options=list_options(one),
+        started_attempt=find_started_attempt(one),
+        has_result=any(value not in (None, "", [], {}) for value in (one.result or {}).values()),
+        can_confirm=can_confirm,
+        done_by=done_by,
         log=log_folder() / LOG,
     )
 
@@ -135,6 +108,10 @@ def send_confirmation(page: OperatorPage, run: Number) -> Response:
     body = validate_settings(routes.NewRun, values)
     reply = routes.start_run(body, page.caller, page.context, once(page.request))
     return go(f"/runs/{read_id(reply)}", "started")
+
+
+def _can_confirm(run: Run) -> bool:
+    return run.dry_run and run.kind in CONFIRMED and run.plan is not None
 
 
 def _importance(one: TableResult) -> tuple[bool, int, str]:

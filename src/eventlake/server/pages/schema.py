@@ -1,6 +1,6 @@
 """The pages of a source's tables: sizes, columns, changes, SQL to copy."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 from urllib.parse import quote, urlencode
 
@@ -40,7 +40,7 @@ def show_schema(
 ) -> HTMLResponse:
     """Show the tables of a source, or one of them."""
     if table:
-        return _show_table(page, source, table)
+        return _show_table(page, source, table, {})
     with page.context.database.read() as session:
         view = read_source(session, page, source)
     found, problem = TablePage(), None
@@ -69,9 +69,9 @@ def show_schema(
     )
 
 
-@router.post("/sources/{source}/retype")
+@router.post("/sources/{source}/schema")
 def send_retype(page: OperatorPage, source: Name, form: Form) -> Response:
-    """Plan another type of a column, and show the plan."""
+    """Plan another type of a column, and show the plan; on an error, show the form again."""
     values = {
         "source": source,
         "table": form.get("table", ""),
@@ -79,8 +79,11 @@ def send_retype(page: OperatorPage, source: Name, form: Form) -> Response:
         "replay": bool(form.get("replay")),
         "dry_run": True,
     }
-    body = validate_settings(corrections.NewPin, values)
-    reply = corrections.retype_columns(body, page.caller, page.context, once(page.request))
+    try:
+        body = validate_settings(corrections.NewPin, values)
+        reply = corrections.retype_columns(body, page.caller, page.context, once(page.request))
+    except EventLakeError as problem:
+        return _show_table(page, source, form.get("table", ""), form, problem)
     return go(f"/runs/{read_id(reply)}", "started")
 
 
@@ -101,7 +104,13 @@ def send_skip(page: AdminPage, source: Name, form: Form) -> Response:
     return go(path, "skipped" if is_off else "landing")
 
 
-def _show_table(page: Renderer, source: str, table: str) -> HTMLResponse:
+def _show_table(
+    page: Renderer,
+    source: str,
+    table: str,
+    form: Mapping[str, str],
+    problem: EventLakeError | None = None,
+) -> HTMLResponse:
     with page.context.database.read() as session:
         view = read_source(session, page, source)
     found = contents.show_table(source, page.caller, page.context, table)
@@ -115,6 +124,9 @@ def _show_table(page: Renderer, source: str, table: str) -> HTMLResponse:
         first_seen=found.first_seen,
         changes=changes.items,
         types=[one.value for one in Type],
+        retypable=[one.name for one in found.table.columns if not one.is_fixed],
+        form={name: form.get(name, "") for name in ("column", "type", "replay")},
+        problem=problem,
         is_skipped=found.table.summary.table in _list_skipped(view, [found.table.summary.table]),
     )
 

@@ -9,9 +9,17 @@ from fastapi import APIRouter, Response
 from fastapi.responses import HTMLResponse
 
 from eventlake.control.schedule import Schedule
-from eventlake.errors import EventLakeError
+from eventlake.errors import Changed, EventLakeError
 from eventlake.model.settings import FIXED, SourceSettings, validate_settings
-from eventlake.server.pages.base import AdminPage, Form, Renderer, ViewerPage, go
+from eventlake.server.pages.base import (
+    MESSAGES,
+    AdminPage,
+    Form,
+    Renderer,
+    ViewerPage,
+    go,
+    read_version,
+)
 from eventlake.server.pages.forms import Field, list_fields, read_fields
 from eventlake.server.pages.sources import SourceView, read_source, render_source
 from eventlake.server.requests import Name
@@ -41,16 +49,16 @@ def send_schedule(page: AdminPage, source: Name, form: Form) -> Response:
     entered = read_fields(form, list_fields(Schedule, {}))
     values = {name: value for name, value in entered.items() if value is not None}
     try:
-        rule = validate_settings(Schedule, values)
+        version, rule = read_version(form), validate_settings(Schedule, values)
         if form.get("preview"):
-            return _render_schedule(page, view, values, rule, is_preview=True)
-        version = int(form.get("version", "0"))
+            return _render_schedule(page, view, values, rule, preview_of=version)
         schedule_routes.change_schedule(
             source, rule, page.caller, version, page.context, Response()
         )
     except EventLakeError as problem:
         old = view.schedule.schedule if view.schedule else Schedule()
-        return _render_schedule(page, view, values, old, problem=problem)
+        shown = old.model_dump() if isinstance(problem, Changed) else values
+        return _render_schedule(page, view, shown, old, problem=problem)
     return go(f"/sources/{source}/schedule", "saved")
 
 
@@ -76,16 +84,18 @@ def send_settings(page: AdminPage, source: Name, form: Form) -> Response:
     }
     try:
         body = validate_settings(connection_routes.ConnectionChange, {"settings": changes})
-        version = int(form.get("version", "0"))
+        version = read_version(form)
         after = connection_routes.update_connection(
             source, body, page.caller, version, page.context, Response()
         )
     except EventLakeError as problem:
-        return _render_settings(page, view, {**before, **entered}, problem=problem)
+        shown = before if isinstance(problem, Changed) else {**before, **entered}
+        return _render_settings(page, view, shown, problem=problem)
     if after.notes:
         with page.context.database.read() as session:
             view = read_source(session, page, source)
-        return _render_settings(page, view, after.settings, notes=after.notes)
+        notes = (MESSAGES["saved"], *after.notes)
+        return _render_settings(page, view, after.settings, notes=notes)
     return go(f"/sources/{source}/settings", "saved")
 
 
@@ -109,9 +119,13 @@ def _render_schedule(
     values: Mapping[str, Any],
     rule: Schedule,
     *,
-    is_preview: bool = False,
+    preview_of: int | None = None,
     problem: EventLakeError | None = None,
 ) -> HTMLResponse:
+    """Show a schedule; a preview keeps the version that it is a change of, so that it cannot be
+    saved over what somebody else has saved meanwhile.
+    """
+    current = view.schedule.version if view.schedule else 0
     times: tuple[datetime, ...] = ()
     if view.connection:
         source = view.source.slug
@@ -123,7 +137,8 @@ def _render_schedule(
         "Schedule",
         fields=list_fields(Schedule, values),
         slots=_mark_clock_changes(times, rule.zone, page.context.clock.now()),
-        is_preview=is_preview,
+        is_preview=preview_of is not None,
+        version=current if preview_of is None else preview_of,
         problem=problem,
     )
 

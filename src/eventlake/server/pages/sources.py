@@ -44,6 +44,8 @@ from eventlake.server.routes import sources as source_routes
 router = APIRouter()
 DAYS = 30
 PAGE_RUNS = 50
+MAX_CHANGES = 500
+NEW_TABLE = "new_table"
 
 Day = Annotated[str, Query(pattern=r"^(\d{4}-\d\d-\d\d)?$")]
 Word = Annotated[str, Query(pattern=r"^[a-z_]{0,20}$")]
@@ -62,14 +64,14 @@ class SourceView(NamedTuple):
 
 
 def read_source(session: Session, page: Renderer, slug: str) -> SourceView:
-    """A source with its connection, schedule and active run; raises NotFound."""
+    """A source with its connection, schedule and active sync; raises NotFound."""
     source = get_source(session, slug)
     overviews = list_overview(session, page.context.clock.now())
     overview = next(one for one in overviews if one.health.source == source.slug)
     found = [one for one in list_connections(session) if one.source == source.slug]
     connection = found[0] if found else None
     schedule = get_schedule(session, source.slug) if connection else None
-    active = get_run(session, overview.active_run) if overview.active_run else None
+    active = get_run(session, overview.active_sync) if overview.active_sync else None
     word = describe_source(overview)
     return SourceView(source, overview, connection, schedule, active, word)
 
@@ -237,7 +239,7 @@ def send_connection(page: AdminPage, source: Name, form: Form) -> Response:
 
 @router.post("/sources/{source}/sync")
 def send_sync(page: OperatorPage, source: Name) -> Response:
-    """Sync a source now and go to the run; a run that is active already is shown instead."""
+    """Sync a source now and go to the run; a sync that is active already is shown instead."""
     with page.context.database.read() as session:
         view = read_source(session, page, source)
     if view.active is None:
@@ -309,18 +311,29 @@ def _sum_days(days: Sequence[DailyRows], today: str) -> dict[str, int]:
 
 
 def _read_timeline(session: Session, source: Source) -> list[TimelineEntry]:
-    """The last changes of a source's settings and of its tables, newest first."""
+    """The last changes of a source's settings and of its tables, newest first.
+
+    The new tables of a run are one entry: those of the first sync would push out all others.
+    """
     entries: list[AuditEntry] = []
     for kind in ("source", "connection"):
         name = f"{kind}:{source.slug}"
         entries += list_audit(session, before_id=None, limit=20, object_=name)
     found = [TimelineEntry(one.at, _describe_change(one), one.actor, None) for one in entries]
-    for change in list_schema_changes(session, source.slug, limit=50):
-        words = {"new_table": "new table", "new_column": "new column"}
-        what = words.get(change.change, change.change.replace("_", " "))
-        column = f".{change.column} {change.type}" if change.column else ""
-        text = f"{what} {change.table}{column}"
-        found.append(TimelineEntry(change.created_at, text, "", change.run_id))
+    changes = list_schema_changes(session, source.slug, limit=MAX_CHANGES)
+    new_tables: dict[int | None, list[str]] = {}
+    for change in changes:
+        if change.change == NEW_TABLE:
+            new_tables.setdefault(change.run_id, []).append(change.table)
+    for change in changes:
+        if change.change != NEW_TABLE:
+            column = f".{change.column} {change.type}" if change.column else ""
+            text = f"{change.change.replace('_', ' ')} {change.table}{column}"
+        elif names := new_tables.pop(change.run_id, []):
+            text = f"new table{'s' if len(names) > 1 else ''} {', '.join(sorted(names))}"
+        else:
+            continue  # it is in the entry of its run
+        found.append(TimelineEntry(change.created_at, _short(text, 400), "", change.run_id))
     return sorted(found, key=lambda one: one.at, reverse=True)[:50]
 
 
@@ -336,6 +349,6 @@ def _describe_change(entry: AuditEntry) -> str:
     return entry.action + (f" ({'; '.join(changed)})" if changed else "")
 
 
-def _short(value: Any) -> str:
+def _short(value: Any, most: int = 100) -> str:
     text = str(value)
-    return text if len(text) <= 100 else f"{text[:97]}…"
+    return text if len(text) <= most else f"{text[: most - 3]}…"

@@ -63,7 +63,7 @@ class NewQuery(FrozenModel):
 
 
 class NewSavedQuery(FrozenModel):
-    """A query to keep under a name; another of this name is replaced."""
+    """A query to keep under a name: your own of this name is replaced, another's is refused."""
 
     name: Text
     sql: Sql

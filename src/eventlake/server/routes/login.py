@@ -6,11 +6,13 @@ from eventlake.control.audit import Change, record
 from eventlake.control.sessions import (
     LIFETIME,
     end_session,
+    find_by_password,
     find_session_user,
     log_in,
     start_session,
 )
-from eventlake.control.users import User, add_first_admin, end_sessions
+from eventlake.control.users import User, add_first_admin, change_user, end_sessions
+from eventlake.errors import InvalidSettings
 from eventlake.model.values import FrozenModel
 from eventlake.server.access import Anybody, Viewer, cookie_name, make_actor
 from eventlake.server.context import Context, ServerContext
@@ -24,6 +26,13 @@ class Credentials(FrozenModel):
     """A user's e-mail address and password."""
 
     email: Word
+    password: Text
+
+
+class PasswordChange(FrozenModel):
+    """The caller's current password and the new one."""
+
+    current: Text
     password: Text
 
 
@@ -73,6 +82,28 @@ def end(
             end_sessions(session, caller.user.id)
         caller.record(session, Change("session.end", caller.actor.name))
     response.delete_cookie(name, secure=context.address.is_https, httponly=True, samesite="lax")
+
+
+@router.put("/session/password")
+def change_password(
+    body: PasswordChange, caller: Viewer, context: Context, response: Response
+) -> User:
+    """Change the caller's own password: all sessions of the user end, and a new one starts.
+
+    Five attempts a minute and address.
+    """
+    if caller.user is None:
+        raise InvalidSettings("only a user has a password: log in")
+    context.logins.admit(caller.actor.address)
+    email, now = caller.user.email, context.clock.now()
+    if find_by_password(context.database, email, body.current) is None:
+        raise InvalidSettings("the current password is wrong")
+    with context.database.write() as session:
+        user = change_user(session, caller.user.id, password=body.password)
+        identity = start_session(session, user.id, now)
+        caller.record(session, Change("user.password", f"user:{email}", caller.user, user))
+    set_cookie(response, context, identity)
+    return user
 
 
 @router.post("/setup", status_code=201)

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query
 from pydantic import AwareDatetime
 
 from eventlake.control.audit import AuditEntry, Change, list_audit
+from eventlake.control.database import Session
 from eventlake.control.roles import Role, Scope
 from eventlake.control.tokens import (
     NewToken,
@@ -25,8 +26,8 @@ from eventlake.control.users import (
     remove_user,
 )
 from eventlake.model.values import FrozenModel
-from eventlake.server.access import Admin
-from eventlake.server.context import Context
+from eventlake.server.access import Admin, Caller
+from eventlake.server.context import Context, ServerContext
 from eventlake.server.requests import After, AfterNumber, Limit, Name, Page, Text, Word, make_page
 
 router = APIRouter(tags=["people"])
@@ -103,9 +104,15 @@ def show_tokens(_: Admin, context: Context, after: After = None, limit: Limit = 
 def create_token(body: TokenToAdd, caller: Admin, context: Context) -> NewToken:
     """Add a token. Its secret is in this reply and cannot be read again."""
     with context.database.write() as session:
-        now = context.clock.now()
-        made = add_token(session, body.name, body.scope, now, body.expires_at)
-        caller.record(session, Change("token.add", f"token:{made.token.id}", after=made.token))
+        return make_token(session, body, caller, context)
+
+
+def make_token(
+    session: Session, body: TokenToAdd, caller: Caller, context: ServerContext
+) -> NewToken:
+    """Add a token, with an entry in the audit log."""
+    made = add_token(session, body.name, body.scope, context.clock.now(), body.expires_at)
+    caller.record(session, Change("token.add", f"token:{made.token.id}", after=made.token))
     return made
 
 

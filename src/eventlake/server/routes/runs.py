@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -67,10 +68,16 @@ def show_to(caller: Caller, run: Run) -> Run:
 
 
 def start(
-    context: ServerContext, caller: Caller, request: RunRequest, session: Session, wait: bool
+    context: ServerContext,
+    caller: Caller,
+    request: RunRequest,
+    session: Session,
+    wait: bool,
+    delay: timedelta = timedelta(0),
 ) -> Run:
     """Queue a run, with an entry in the audit log."""
-    run = queue_run(session, request, caller.actor.name, context.clock.now(), wait=wait)
+    now = context.clock.now()
+    run = queue_run(session, request, caller.actor.name, now, wait=wait, delay=delay)
     run = drop_corrected(run)  # so that neither the log nor a stored answer has it
     caller.record(session, Change("run.start", f"run:{run.id}", after=run))
     return run
@@ -104,13 +111,16 @@ def start_run(
 ) -> Response:
     """Start a run: by default a sync; or `retype`, `redrive`, `compact`, `verify`.
 
+    A sync lands all events that were accepted before it was requested.
     If the source has an active run in the same lane: 409, or with `queue` the new run waits for it.
     """
     if body.kind in ELSEWHERE:
         raise InvalidSettings(f"kind is {body.kind}: use {ELSEWHERE[body.kind]}")
     request = RunRequest.model_validate(body.model_dump())
+    is_sync = body.kind == Kind.SYNC
+    delay = context.archive_collected(body.source) if is_sync else timedelta(0)
     return once.act(
-        context, caller, lambda session: start(context, caller, request, session, queue)
+        context, caller, lambda session: start(context, caller, request, session, queue, delay)
     )
 
 

@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter
 
+from eventlake.control.preferences import read_server_url
 from eventlake.control.replicas import Replica, list_replicas
 from eventlake.control.roles import Role
 from eventlake.control.workspace import Workspace, get_workspace
@@ -20,11 +21,19 @@ class Me(FrozenModel):
     role: Role
 
 
+class ShownWorkspace(Workspace):
+    """The workspace, and the URL of its server."""
+
+    url: str
+    """Where people reach the server that started last; empty before the first start."""
+
+
 @router.get("/workspace")
-def show_workspace(_: Viewer, context: Context) -> Workspace:
+def show_workspace(_: Viewer, context: Context) -> ShownWorkspace:
     """Show the workspace. Its id is the external id for the roles of lakes."""
     with context.database.read() as session:
-        return get_workspace(session)
+        found = get_workspace(session)
+        return ShownWorkspace(id=found.id, name=found.name, url=read_server_url(session))
 
 
 @router.get("/replicas")

@@ -8,7 +8,7 @@ const cookie = (name, value) => {
 
 // Times: in the reader's zone, with UTC beside them. The server does the same from the second page on.
 const parts = (date, timeZone) => {
-  const options = { timeZone, day: "2-digit", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
+  const options = { timeZone, day: "2-digit", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", year: "numeric" };
   const found = {};
   for (const one of new Intl.DateTimeFormat("en-GB", options).formatToParts(date)) found[one.type] = one.value;
   return found;
@@ -20,9 +20,11 @@ function showTimes(within) {
     const here = parts(date, zone);
     const utc = parts(date, "UTC");
     const beside = document.createElement("small");
-    if (zone !== "UTC") beside.textContent = `${utc.hour}:${utc.minute} UTC`;
+    const otherDay = utc.day === here.day ? "" : `${utc.day} ${utc.month} `;
+    if (zone !== "UTC") beside.textContent = `${otherDay}${utc.hour}:${utc.minute} UTC`;
     const suffix = zone === "UTC" ? " UTC" : "";
-    time.replaceChildren(`${here.day} ${here.month} ${here.hour}:${here.minute}:${here.second}${suffix} `, beside);
+    const year = here.year === String(new Date().getFullYear()) ? "" : ` ${here.year}`;
+    time.replaceChildren(`${here.day} ${here.month}${year} ${here.hour}:${here.minute}:${here.second}${suffix} `, beside);
   }
 }
 if (root.dataset.zone !== zone) cookie("zone", zone);
@@ -43,7 +45,8 @@ async function refresh(id) {
   const old = document.getElementById(id);
   if (!old || document.hidden) return Boolean(old);
   const reply = await fetch(location.href, { headers: { "x-live": id } });
-  if (!reply.ok) return true;
+  if (reply.redirected) location.reload(); // to the form to log in: the session has ended
+  if (!reply.ok || reply.redirected) return true;
   const page = new DOMParser().parseFromString(await reply.text(), "text/html");
   const next = page.getElementById(id);
   if (!next || old.contains(document.activeElement) && document.activeElement.matches("input, textarea, select")) return Boolean(next);
@@ -66,7 +69,13 @@ for (const live of document.querySelectorAll("[data-live]")) {
     if (isEnded || Date.now() - last < 900) return;
     last = Date.now();
     isEnded = !(await refresh(id).catch(() => true));
-    if (isEnded) source?.close();
+    if (!isEnded) return;
+    source?.close();
+    // What is around it has changed too, such as buttons, and "The run is queued." is not true any more.
+    const here = new URL(location.href);
+    here.searchParams.delete("done");
+    here.hash = "";
+    if (!document.activeElement?.matches("input, textarea, select")) location.replace(here);
   };
   let source = null;
   if (live.dataset.events) {
@@ -91,7 +100,7 @@ function wire(within) {
   for (const button of within.querySelectorAll("button[data-insert]")) {
     button.addEventListener("click", () => {
       const field = document.getElementById("sql");
-      field.setRangeText(button.dataset.insert, field.selectionStart, field.selectionEnd, "end");
+      field.setRangeText(button.textContent, field.selectionStart, field.selectionEnd, "end");
       field.focus();
     });
   }
@@ -103,7 +112,7 @@ function wire(within) {
       }
       if (event.defaultPrevented || form.target) return;
       const button = event.submitter;
-      if (button && form.method === "post" && !form.dataset.download) button.setAttribute("aria-busy", "true");
+      if (button && form.method === "post" && button.dataset.download === undefined) button.setAttribute("aria-busy", "true");
     });
   }
 }
@@ -116,6 +125,15 @@ addEventListener("pageshow", () => {
 for (const field of document.querySelectorAll("textarea[data-send]")) {
   field.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) field.form.requestSubmit();
+  });
+}
+
+// A field that filters the items of a list.
+for (const field of document.querySelectorAll("input[data-filter]")) {
+  field.parentElement.hidden = false;
+  field.addEventListener("input", () => {
+    const part = field.value.trim().toLowerCase();
+    for (const item of document.getElementById(field.dataset.filter).children) item.hidden = !item.textContent.toLowerCase().includes(part);
   });
 }
 
