@@ -380,6 +380,23 @@ def test_a_run_without_a_server(run: Run, web: Any, words: tuple[str, ...]) -> N
     assert run("history", "web")[1][0]["state"] == "queued"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("runs", "retry", "1"),
+        ("replays", "add", "web", "--all"),
+        ("erasures", "add", "u1", "--yes"),
+    ],
+)
+def test_work_without_a_server(run: Run, web: Any, words: tuple[str, ...]) -> None:
+    run("sync", "web")
+    run("runs", "cancel", "1")
+    place = os.environ.get("EVENTLAKE_URL", "eventlake.db")
+    code, text = run(*words, as_json=False)
+    assert code == 0
+    assert f"no server runs on {place}: start `eventlake up`\n" in text
+
+
 def test_a_run_with_a_server_is_waited_for(run: Run, web: Any, tmp_path: Path) -> None:
     database = open_database(str(tmp_path / "eventlake.db"))
     Heartbeat(database, "host:1", ["worker"], "1").beat()

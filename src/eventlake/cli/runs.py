@@ -54,16 +54,35 @@ def start(options: ControlOptions, body: Mapping[str, Any], *, wait: bool) -> No
         is_stuck = _is_stuck(client, run)
     options.print(run, _print_plan if run["plan"] else _print_run)
     if is_stuck:
-        show.print_stderr(f"no server runs on {options.place}: start `eventlake up`")
+        _warn_of_no_server(options)
     raise typer.Exit(FAILED if wait and is_stuck else EXIT_CODES.get(run["state"], FINISHED))
+
+
+def request_work(
+    options: ControlOptions, path: str, body: Mapping[str, Any] | None = None
+) -> Mapping[str, Any]:
+    """Ask for something that a server then does; return the answer. Warns if no server runs."""
+    with options.open() as client:
+        answer: Mapping[str, Any] = client.ask("POST", path, body)
+        has_worker = _has_worker(client)
+    if not has_worker:
+        _warn_of_no_server(options)
+    return answer
+
+
+def _warn_of_no_server(options: ControlOptions) -> None:
+    show.print_stderr(f"no server runs on {options.place}: start `eventlake up`")
 
 
 def _is_stuck(client: "Client", run: Mapping[str, Any]) -> bool:
     """Whether a run has not begun and no server with a worker is alive."""
-    if run["state"] not in NOT_BEGUN:
-        return False
+    return run["state"] in NOT_BEGUN and not _has_worker(client)
+
+
+def _has_worker(client: "Client") -> bool:
+    """Whether a server that executes runs is alive."""
     replicas = client.ask("GET", "/replicas")["items"]
-    return not any(one["is_alive"] and "worker" in one["parts"] for one in replicas)
+    return any(one["is_alive"] and "worker" in one["parts"] for one in replicas)
 
 
 @dataclass(frozen=True)
@@ -154,8 +173,7 @@ def cancel(options: ControlOptions, run: RunId) -> None:
 @expand_option_groups
 def retry(options: ControlOptions, run: RunId) -> None:
     """Run again what failed, was cancelled or is partial, now."""
-    with options.open() as client:
-        options.print(client.ask("POST", f"/runs/{run}/retry"), _print_run)
+    options.print(request_work(options, f"/runs/{run}/retry"), _print_run)
 
 
 @dataclass(frozen=True)
@@ -213,8 +231,7 @@ def add_replay(options: ControlOptions, source: Slug, replay: ReplayOptions) -> 
 
     With --dry-run only the plan is made: `replays show` shows it, `replays start` starts it.
     """
-    with options.open() as client:
-        made = client.ask("POST", "/replays", {"source": source, **replay.body})
+    made = request_work(options, "/replays", {"source": source, **replay.body})
     options.print(made, _print_fields)
 
 
@@ -248,8 +265,7 @@ def show_replay(options: ControlOptions, replay: ReplayId) -> None:
 @expand_option_groups
 def start_replay(options: ControlOptions, replay: ReplayId) -> None:
     """Start a replay that was planned."""
-    with options.open() as client:
-        options.print(client.ask("POST", f"/replays/{replay}/start"), _print_fields)
+    options.print(request_work(options, f"/replays/{replay}/start"), _print_fields)
 
 
 @replays_app.command("cancel")
@@ -264,8 +280,7 @@ def cancel_replay(options: ControlOptions, replay: ReplayId) -> None:
 @expand_option_groups
 def resume_replay(options: ControlOptions, replay: ReplayId) -> None:
     """Continue a cancelled or failed replay with the chunks that are missing."""
-    with options.open() as client:
-        options.print(client.ask("POST", f"/replays/{replay}/resume"), _print_fields)
+    options.print(request_work(options, f"/replays/{replay}/resume"), _print_fields)
 
 
 @dataclass(frozen=True)
@@ -303,8 +318,7 @@ def add_erasure(
     body = {"users": users, **erasure.body}
     if not (yes or erasure.dry_run):
         show.confirm(f"Remove all events of {show.pluralize(len(users), 'user')}, for good?")
-    with options.open() as client:
-        options.print(client.ask("POST", "/erasures", body), _print_fields)
+    options.print(request_work(options, "/erasures", body), _print_fields)
 
 
 @erasures_app.command("list")
