@@ -587,3 +587,20 @@ def test_the_stage_of_a_dead_run_is_removed_although_no_file_has_the_user(tmp_pa
     assert not stage.exists()
     assert forget(USER, lake=lake).status == "nothing"
     lakes.assert_complete(lake)
+
+
+def test_a_duplicate_of_an_erased_event_beside_suppressed_ones(tmp_path: Path) -> None:
+    """It is not taken for one of the suppressed events, of which one would then seem missing."""
+    lake = tmp_path / "lake"
+    suppress_users(["silent"], lake=lake)
+    events = [
+        event(1, userId=USER),
+        event(1, userId="other"),  # a duplicate of the one above, received before the suppressed
+        event(2, userId="silent"),
+        event(3, userId="silent"),
+        event(4, userId="other"),
+    ]
+    loaded = lakes.load([write(tmp_path / "raw/a.gz", events)], lake)
+    assert (loaded.counts.duplicates, loaded.counts.suppressed) == (1, 2)
+    forget(USER, lake=lake)
+    assert lakes.read_contents(lake).problems == ()

@@ -22,6 +22,7 @@ _SCHEMA = """
     CREATE TABLE outcome (
         seq INT, tbl TEXT, id TEXT, received INT8, kept BOOL, removed BOOL);
     CREATE VIEW expected AS SELECT * FROM outcome WHERE NOT removed;
+    CREATE TABLE erased_id (id TEXT);
     CREATE TABLE replaced (base INT, since INT8, until INT8, tbl TEXT);
     CREATE TABLE without (number INT, removed INT);
     CREATE TABLE left_out (number INT, high INT8, low INT8, received INT8);

@@ -18,10 +18,10 @@ from eventlake.verify.ledger import Commit, Identity
 from eventlake.verify.parquet import File, query_parquet
 
 _HASHES = pa.schema([(name, pa.int64()) for name in ("high", "low")])
-_EXPECT_NONE = "DELETE FROM outcome WHERE id IN (SELECT unnest(?::TEXT[]))"
+_EXPECT_NONE = "DELETE FROM outcome WHERE id IN (FROM erased_id)"
 _EXPECT_STORED = """
     INSERT INTO outcome SELECT f.seq, r.tbl, r.id, r.received, true, false
-    FROM stored r JOIN file f ON f.number = r.file WHERE r.id IN (SELECT unnest(?::TEXT[]))
+    FROM stored r JOIN file f ON f.number = r.file WHERE r.id IN (FROM erased_id)
 """
 
 
@@ -93,11 +93,8 @@ def count_erased_quarantine(commits: Iterable[Commit]) -> dict[str, Counter[str]
     return counts
 
 
-def trust_rows_of_erased_ids(check: Check) -> None:
-    """Do not expect other rows of message ids that a forgotten user's rows had, too.
-
-    An event that shares its id with an erased one may have been dropped as its duplicate.
-    """
+def find_erased_ids(check: Check) -> None:
+    """Fill the table `erased_id` with the ids of events that a forgotten user's rows had, too."""
     paths = [
         file["path"]
         for commit in check.active
@@ -109,8 +106,16 @@ def trust_rows_of_erased_ids(check: Check) -> None:
         return
     erased = set(query_parquet(check, "SELECT high, low FROM rows", map(File, paths), _HASHES))
     ids = [one for (one,) in check.rows("SELECT DISTINCT id FROM event") if _hash(one) in erased]
-    check.rows(_EXPECT_NONE, ids)
-    check.rows(_EXPECT_STORED, ids)
+    check.insert("erased_id", ((one,) for one in ids))
+
+
+def trust_rows_of_erased_ids(check: Check) -> None:
+    """Expect of each erased id the rows that are there.
+
+    An event that shares its id with an erased one may have been dropped as its duplicate.
+    """
+    check.rows(_EXPECT_NONE)
+    check.rows(_EXPECT_STORED)
 
 
 def _hash(identity: str) -> tuple[int, int]:

@@ -77,7 +77,9 @@ def _is_duplicate(kept: list[Kept], received: int, window: int) -> bool:
 
 _DELETE_SUPPRESSED = """
     DELETE FROM outcome WHERE rowid IN (
-        SELECT rowid FROM outcome WHERE seq = ? AND NOT kept ORDER BY removed, received, id LIMIT ?)
+        SELECT rowid FROM outcome WHERE seq = ? AND NOT kept
+        -- Those of erased ids last: they may be duplicates, and need not be there anyway.
+        ORDER BY id IN (FROM erased_id), removed, received, id LIMIT ?)
 """
 
 

@@ -11,7 +11,7 @@ from eventlake.verify.catalog import Find, check_catalog, check_sources
 from eventlake.verify.check import Check
 from eventlake.verify.compare import check_counts, compare
 from eventlake.verify.delta import check_delta
-from eventlake.verify.erasures import follow_rewrites, trust_rows_of_erased_ids
+from eventlake.verify.erasures import find_erased_ids, follow_rewrites, trust_rows_of_erased_ids
 from eventlake.verify.files import LakeFiles
 from eventlake.verify.index import check_index
 from eventlake.verify.ledger import find_folder, read_commits
@@ -46,6 +46,7 @@ def verify(
         read_archive(check, say)
         say("comparing")
         replay(check)
+        find_erased_ids(check)
         discount_suppressed(check)
         trust_rows_of_erased_ids(check)
         tables = compare(check)
