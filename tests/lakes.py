@@ -284,10 +284,12 @@ def _strays(lake: Path) -> list[str]:
     folders = (folder for place in places for folder in lake.glob(place))
     files = (file for folder in folders for file in folder.rglob("*"))
     found = {file.relative_to(lake).as_posix() for file in files if file.is_file()}
-    found = {path for path in found - _kept(commits) if "/_delta_log/" not in path}
+    found -= _kept(commits)
     staged = {path.relative_to(lake).as_posix() for path in lake.glob("segment-stage/*")}
     halves = {path.relative_to(lake).as_posix() for path in lake.rglob("*#*")}
-    return sorted(found - known | staged | halves)
+    # What is in a Delta log is deltalake's; of a killed process also a half that no reader opens.
+    ours = (path for path in found - known | staged | halves if "/_delta_log/" not in path)
+    return sorted(ours)
 
 
 def _paths(commit: Any) -> Iterator[str]:
